@@ -1,0 +1,2 @@
+//! Every developer task.
+fn main() {}
