@@ -1,1 +1,35 @@
-//! Placeholder of the room `types`.
+//! # types: the words of Rollcall
+//!
+//! Ids, rows, states and their legal moves, causes and limits: what every other room talks about, defined once and in one place.
+//!
+//! ## Model
+//!
+//! - An **agent** is a host's daemon. A **job** is what an owner wants running; an **instance** is a numbered slot of it; a **task** is one
+//!   attempt to fill an instance. A **spec** is what a task runs: shared, immutable, named by its content.
+//! - Each is a row: [`AgentRow`], [`JobRow`], [`SpecRow`], [`Task`]. Their schemas are derived from these types, so what a column means
+//!   is said here and nowhere else.
+//! - A task's [`TaskState`] moves only as [`TaskState::may_become`] allows.
+//! - Every state that a person may ask "why?" about carries a [`CauseCode`].
+//!
+//! ## Never
+//!
+//! No I/O, no async, no clock: times and identifiers are given.
+#![forbid(unsafe_code)]
+
+mod agents;
+mod cause;
+mod events;
+mod ids;
+mod jobs;
+mod limits;
+mod state;
+mod tasks;
+
+pub use agents::{AgentRow, AgentState};
+pub use cause::CauseCode;
+pub use events::{EVENTS_MAX, Event, Events};
+pub use ids::{AgentName, JobName, Namespace, SpecHash, Uid, UserName};
+pub use jobs::{JobKind, JobRow, SpecRow};
+pub use limits::{NAME_BYTES_MAX, SPEC_BYTES_MAX};
+pub use state::{Section, TaskState};
+pub use tasks::Task;

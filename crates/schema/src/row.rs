@@ -1,0 +1,61 @@
+//! The row trait.
+
+use crate::{BlobReference, DecodeError, NamePool, TableSchema, Value};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// One record of a table, as a Rust value. Implemented by `#[derive(Row)]`.
+pub trait Row: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// The table that holds rows of this type.
+    fn schema() -> &'static TableSchema;
+
+    /// The column at this position; [`Value::Null`] past the last one.
+    fn value(&self, column: usize) -> Value<'_>;
+
+    /// Appends the stored form.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads the stored form back. Fields it does not know are kept and written again.
+    ///
+    /// # Errors
+    /// If the bytes are cut short, a field does not hold what its column does, or a field without default is missing.
+    fn decode(bytes: &[u8], names: &mut NamePool) -> Result<Self, DecodeError>;
+
+    /// Bytes this row holds outside its own struct, shared ones not counted.
+    fn heap_bytes(&self) -> usize;
+
+    /// Calls `visit` with each blob that this row names.
+    fn blobs(&self, visit: &mut dyn FnMut(&BlobReference));
+}
+
+/// A column of rows of type `R`, by position. The derive makes one constant per field, such as `Task::JOB`.
+pub struct Column<R> {
+    position: usize,
+    row: PhantomData<fn() -> R>,
+}
+
+impl<R> Column<R> {
+    /// The column at a position; for the derive.
+    pub const fn at(position: usize) -> Column<R> {
+        Column { position, row: PhantomData }
+    }
+
+    /// Its position in [`TableSchema::columns`].
+    pub const fn position(self) -> usize {
+        self.position
+    }
+}
+
+impl<R> Clone for Column<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Column<R> {}
+
+impl<R> fmt::Debug for Column<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Column({})", self.position)
+    }
+}
