@@ -1,1 +1,3 @@
-//! Placeholder of the room `store`.
+//! store
+#![forbid(unsafe_code)]
+mod tree;

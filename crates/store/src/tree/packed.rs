@@ -1,0 +1,433 @@
+//! Runs of packed keys: the leaves of indexes, rollups and partitions.
+//!
+//! A leaf is one allocation of exactly its size:
+//!
+//! ```text
+//! count u16 | prefix length u16 | value width u16 | end of each entry u16 … | prefix | entries: rest of the key, value …
+//! ```
+//!
+//! All keys of a leaf share the prefix, which is stored once. Copying a leaf is one `memcpy` and touches no reference count, so a change to an
+//! index costs little more than the bytes of one leaf and of the inner nodes above it.
+
+use super::{Edit, Leaf, Leaves, Tree};
+use std::sync::Arc;
+
+/// The longest key. It keeps a leaf of two entries within the 16 bits of an entry's end.
+pub(crate) const KEY_BYTES_MAX: usize = 4096;
+
+/// A leaf of this size or more is split when an entry is added.
+const LEAF_BYTES_MAX: usize = 1024;
+
+/// A leaf smaller than this joins a neighbour.
+const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
+
+/// Two leaves join only up to this size, so that the next insert does not split them again.
+const LEAF_BYTES_JOINED_MAX: usize = LEAF_BYTES_MAX * 3 / 4;
+
+/// A leaf made from many entries at once is filled up to this size.
+const LEAF_BYTES_BULK: usize = LEAF_BYTES_MAX * 3 / 4;
+
+/// The last bytes of a key are never part of the shared prefix, so that a row number there can be read in one piece.
+const TAIL_BYTES: usize = 8;
+
+const HEADER_BYTES: usize = 6;
+
+#[derive(Clone)]
+pub(crate) struct Packed(Arc<[u8]>);
+
+/// One entry of a leaf, borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    prefix: &'a [u8],
+    suffix: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// Appends the whole key.
+    pub(crate) fn put_key(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.prefix);
+        out.extend_from_slice(self.suffix);
+    }
+
+    /// The last `N` bytes of the key, `N` being at most 8 and the key at least so long.
+    #[inline]
+    pub(crate) fn tail<const N: usize>(&self) -> [u8; N] {
+        const { assert!(N <= TAIL_BYTES) };
+        self.suffix.last_chunk().copied().unwrap_or([0; N])
+    }
+}
+
+impl Packed {
+    fn u16_at(&self, at: usize) -> usize {
+        usize::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.u16_at(0)
+    }
+
+    #[inline]
+    fn prefix_length(&self) -> usize {
+        self.u16_at(2)
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        self.u16_at(4)
+    }
+
+    #[inline]
+    fn bodies_at(&self) -> usize {
+        HEADER_BYTES + 2 * self.count() + self.prefix_length()
+    }
+
+    #[inline]
+    fn prefix(&self) -> &[u8] {
+        let at = HEADER_BYTES + 2 * self.count();
+        &self.0[at..at + self.prefix_length()]
+    }
+
+    /// Where the entry lies behind `bodies_at`.
+    #[inline]
+    fn span(&self, position: usize) -> (usize, usize) {
+        let end_at = HEADER_BYTES + 2 * position;
+        let start = if position == 0 { 0 } else { self.u16_at(end_at - 2) };
+        (start, self.u16_at(end_at))
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, position: usize) -> Entry<'_> {
+        let (start, end) = self.span(position);
+        let body = &self.0[self.bodies_at()..];
+        let (suffix, value) = body[start..end].split_at(end - start - self.width());
+        Entry { prefix: self.prefix(), suffix, value }
+    }
+
+    /// The position of the first entry whose key is not less than `key`, and whether it is `key`.
+    #[inline]
+    pub(crate) fn search(&self, key: &[u8]) -> (usize, bool) {
+        let (count, width) = (self.count(), self.width());
+        let prefix = self.prefix();
+        let shared = prefix.len().min(key.len());
+        match prefix.cmp(&key[..shared]) {
+            std::cmp::Ordering::Less => return (count, false),
+            std::cmp::Ordering::Greater => return (0, false),
+            std::cmp::Ordering::Equal => {}
+        }
+        let (rest, body) = (&key[shared..], &self.0[self.bodies_at()..]);
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = (low + high) / 2;
+            let (start, end) = self.span(middle);
+            match body[start..end - width].cmp(rest) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return (middle, true),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        (low, false)
+    }
+
+    /// A leaf of these entries, which are in order and not empty.
+    fn build(entries: &[(&[u8], &[u8])], width: usize) -> Packed {
+        let (first, last) = (entries[0].0, entries[entries.len() - 1].0);
+        let shortest = entries.iter().map(|(key, _)| key.len()).min().unwrap_or(0);
+        let common = first.iter().zip(last).take_while(|(left, right)| left == right).count();
+        let prefix = &first[..common.min(shortest.saturating_sub(TAIL_BYTES))];
+        let mut bytes = Vec::with_capacity(LEAF_BYTES_MAX);
+        put_u16(&mut bytes, entries.len());
+        put_u16(&mut bytes, prefix.len());
+        put_u16(&mut bytes, width);
+        let mut end = 0;
+        for (key, value) in entries {
+            end += key.len() - prefix.len() + value.len();
+            put_u16(&mut bytes, end);
+        }
+        bytes.extend_from_slice(prefix);
+        for (key, value) in entries {
+            bytes.extend_from_slice(&key[prefix.len()..]);
+            bytes.extend_from_slice(value);
+        }
+        Packed(Arc::from(bytes))
+    }
+
+    /// All entries with whole keys.
+    fn unpacked(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let whole = |entry: Entry<'_>| ([entry.prefix, entry.suffix].concat(), entry.value.to_vec());
+        (0..self.count()).map(|position| whole(self.entry(position))).collect()
+    }
+
+    /// This leaf with one more entry whose key shares the prefix.
+    fn with_inserted(&self, position: usize, suffix: &[u8], value: &[u8]) -> Packed {
+        let (count, added) = (self.count(), suffix.len() + value.len());
+        let bodies_at = self.bodies_at();
+        let start = if position == 0 { 0 } else { self.span(position - 1).1 };
+        let mut bytes = Vec::with_capacity(self.0.len() + 2 + added);
+        put_u16(&mut bytes, count + 1);
+        bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+        put_u16(&mut bytes, start + added);
+        (position..count).for_each(|behind| put_u16(&mut bytes, self.u16_at(HEADER_BYTES + 2 * behind) + added));
+        bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+        bytes.extend_from_slice(suffix);
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(&self.0[bodies_at + start..]);
+        Packed(Arc::from(bytes))
+    }
+
+    fn with_removed(&self, position: usize) -> Packed {
+        let count = self.count();
+        let bodies_at = self.bodies_at();
+        let (start, end) = self.span(position);
+        let mut bytes = Vec::with_capacity(self.0.len());
+        put_u16(&mut bytes, count - 1);
+        bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+        (position + 1..count)
+            .for_each(|behind| put_u16(&mut bytes, self.u16_at(HEADER_BYTES + 2 * behind) - (end - start)));
+        bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+        bytes.extend_from_slice(&self.0[bodies_at + end..]);
+        Packed(Arc::from(bytes))
+    }
+
+    /// Writes over the value of an entry, in place if nobody else holds the leaf.
+    fn set_value(&mut self, position: usize, value: &[u8]) {
+        let at = self.bodies_at() + self.span(position).1 - self.width();
+        match Arc::get_mut(&mut self.0) {
+            Some(bytes) => bytes[at..at + value.len()].copy_from_slice(value),
+            None => {
+                let mut bytes = self.0.to_vec();
+                bytes[at..at + value.len()].copy_from_slice(value);
+                self.0 = Arc::from(bytes);
+            }
+        }
+    }
+}
+
+fn put_u16(out: &mut Vec<u8>, number: usize) {
+    // INVARIANT: KEY_BYTES_MAX and LEAF_BYTES_MAX keep every position in a leaf below 2^16.
+    debug_assert!(number <= usize::from(u16::MAX));
+    out.extend_from_slice(&(number as u16).to_le_bytes());
+}
+
+impl Leaf for Packed {
+    fn is_sparse(&self) -> bool {
+        self.0.len() < LEAF_BYTES_MIN
+    }
+
+    fn join(&self, right: &Self) -> Option<Self> {
+        if self.0.len() + right.0.len() > LEAF_BYTES_JOINED_MAX {
+            return None;
+        }
+        let mut entries = self.unpacked();
+        entries.extend(right.unpacked());
+        let joined = build_unpacked(&entries, self.width());
+        (joined.0.len() <= LEAF_BYTES_MAX).then_some(joined)
+    }
+}
+
+fn build_unpacked(entries: &[(Vec<u8>, Vec<u8>)], width: usize) -> Packed {
+    let entries: Vec<_> = entries.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
+    Packed::build(&entries, width)
+}
+
+/// The shortest key that is greater than `left` and not greater than `right`.
+fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+    let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+    right[..(common + 1).min(right.len())].to_vec()
+}
+
+/// A persistent ordered map from byte keys to values of one width.
+#[derive(Clone)]
+pub(crate) struct PackedMap {
+    tree: Tree<Packed>,
+    width: usize,
+    length: usize,
+}
+
+impl PackedMap {
+    pub(crate) fn new(width: usize) -> PackedMap {
+        PackedMap { tree: Tree::default(), width, length: 0 }
+    }
+
+    /// A map of these entries, which are in order without duplicates. Keys lie one behind the other in `keys`, ending at `ends`.
+    pub(crate) fn from_sorted<'a>(width: usize, entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> PackedMap {
+        let mut leaves: Vec<(Vec<u8>, Packed)> = Vec::new();
+        let mut group: Vec<(&[u8], &[u8])> = Vec::new();
+        let (mut bytes, mut length) = (0, 0);
+        let mut last_key: &[u8] = &[];
+        let mut flush = |group: &mut Vec<(&'a [u8], &'a [u8])>, last_key: &mut &'a [u8]| {
+            if let Some((first, _)) = group.first() {
+                leaves.push((separator(last_key, first), Packed::build(group, width)));
+                *last_key = group[group.len() - 1].0;
+                group.clear();
+            }
+        };
+        for (key, value) in entries {
+            // The prefix is not known before the leaf is full: what the first and the newest key share is a good guess.
+            let common =
+                group.first().map_or(0, |(first, _)| first.iter().zip(key).take_while(|(l, r)| l == r).count());
+            bytes += key.len() + value.len() + 2 - common.min(key.len().saturating_sub(TAIL_BYTES));
+            if bytes > LEAF_BYTES_BULK {
+                flush(&mut group, &mut last_key);
+                bytes = key.len() + value.len() + 2;
+            }
+            group.push((key, value));
+            length += 1;
+        }
+        flush(&mut group, &mut last_key);
+        PackedMap { tree: Tree::from_leaves(leaves), width, length }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let leaf = self.tree.find(key)?;
+        let (position, found) = leaf.search(key);
+        found.then(|| leaf.entry(position).value)
+    }
+
+    /// Adds an entry or writes over its value. The key is at most [`KEY_BYTES_MAX`] long.
+    pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) {
+        debug_assert!(key.len() <= KEY_BYTES_MAX && value.len() == self.width);
+        let width = self.width;
+        let added = self.tree.edit(key, |leaf| {
+            let Some(leaf) = leaf else { return (Edit::Replace(Packed::build(&[(key, value)], width)), true) };
+            let (position, found) = leaf.search(key);
+            if found {
+                leaf.set_value(position, value);
+                return (Edit::Keep, false);
+            }
+            let grown = leaf.0.len() + 2 + key.len() + value.len() - leaf.prefix_length().min(key.len());
+            // The last bytes of every key stay outside the prefix.
+            let shares =
+                key.len() >= leaf.prefix_length() + TAIL_BYTES.min(key.len()) && key.starts_with(leaf.prefix());
+            if shares && grown <= LEAF_BYTES_MAX {
+                let suffix = &key[leaf.prefix_length()..];
+                return (Edit::Replace(leaf.with_inserted(position, suffix, value)), true);
+            }
+            let mut entries = leaf.unpacked();
+            entries.insert(position, (key.to_vec(), value.to_vec()));
+            (split(&entries, position, width), true)
+        });
+        self.length += usize::from(added);
+    }
+
+    /// Removes an entry; false if there is none.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
+        let removed = self.tree.edit(key, |leaf| match leaf.map(|leaf| (leaf.search(key), leaf)) {
+            Some(((position, true), leaf)) if leaf.count() > 1 => (Edit::Replace(leaf.with_removed(position)), true),
+            Some(((_, true), _)) => (Edit::Remove, true),
+            _ => (Edit::Keep, false),
+        });
+        self.length -= usize::from(removed);
+        removed
+    }
+
+    /// Entries with keys not less than `low` and less than `high` (no bound if `None`), rising or falling.
+    pub(crate) fn range<'a, 'k>(&'a self, low: &[u8], high: Option<&'k [u8]>) -> Entries<'a, 'k> {
+        let leaves = self.tree.leaves_from(low);
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: high, rising: true };
+        if let Some(leaf) = entries.leaves.next() {
+            entries.enter(leaf);
+            entries.position = leaf.search(low).0;
+        }
+        entries
+    }
+
+    /// Entries with keys less than `high` and not less than `low`, falling.
+    pub(crate) fn range_back<'a, 'k>(&'a self, low: &'k [u8], high: Option<&[u8]>) -> Entries<'a, 'k> {
+        let leaves = self.tree.leaves_back_from(high);
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: Some(low), rising: false };
+        if let Some(leaf) = entries.leaves.next() {
+            entries.enter(leaf);
+            if let Some(high) = high {
+                entries.end = leaf.search(high).0;
+            }
+        }
+        entries
+    }
+
+    #[cfg(test)]
+    pub(crate) fn leaf_count(&self) -> usize {
+        self.tree.leaves().count()
+    }
+}
+
+/// The leaf or leaves that hold these entries, of which the one at `added` is new.
+fn split(entries: &[(Vec<u8>, Vec<u8>)], added: usize, width: usize) -> Edit<Packed> {
+    let whole = build_unpacked(entries, width);
+    if whole.0.len() <= LEAF_BYTES_MAX || entries.len() < 2 {
+        return Edit::Replace(whole);
+    }
+    // Keys that come in order fill leaves: an entry added at the end starts a new leaf, elsewhere the bytes are halved.
+    let middle = if added == entries.len() - 1 { added } else { half_of_bytes(entries) };
+    let (left, right) = entries.split_at(middle);
+    let separator = separator(&left[left.len() - 1].0, &right[0].0);
+    Edit::Split(build_unpacked(left, width), vec![(separator, build_unpacked(right, width))])
+}
+
+fn half_of_bytes(entries: &[(Vec<u8>, Vec<u8>)]) -> usize {
+    let total: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let mut sum = 0;
+    let middle = entries.iter().position(|(key, value)| {
+        sum += key.len() + value.len();
+        sum * 2 >= total
+    });
+    middle.unwrap_or(0).clamp(1, entries.len() - 1)
+}
+
+/// Entries in order, borrowed from the map.
+#[derive(Clone)]
+pub(crate) struct Entries<'a, 'k> {
+    leaves: Leaves<'a, Packed>,
+    leaf: Option<&'a Packed>,
+    /// The next entry when rising; the first one that is wanted when falling.
+    position: usize,
+    /// The end of the wanted entries when rising; one past the next entry when falling.
+    end: usize,
+    bound: Option<&'k [u8]>,
+    rising: bool,
+}
+
+impl<'a> Entries<'a, '_> {
+    /// Goes to a leaf and finds, with one comparison or one search, which of its entries are within the far bound.
+    #[inline]
+    fn enter(&mut self, leaf: &'a Packed) {
+        self.leaf = Some(leaf);
+        let count = leaf.count();
+        (self.position, self.end) = match (self.bound, self.rising) {
+            (None, _) => (0, count),
+            (Some(high), true) => (0, leaf.search(high).0),
+            (Some(low), false) => (leaf.search(low).0, count),
+        };
+        if (self.rising && self.end < count) || (!self.rising && self.position > 0) {
+            // The bound lies in this leaf: it is the last one.
+            self.leaves.finish();
+        }
+    }
+}
+
+impl<'a> Iterator for Entries<'a, '_> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            if self.position < self.end {
+                let leaf = self.leaf?;
+                if self.rising {
+                    self.position += 1;
+                    return Some(leaf.entry(self.position - 1));
+                }
+                self.end -= 1;
+                return Some(leaf.entry(self.end));
+            }
+            let leaf = self.leaves.next()?;
+            self.enter(leaf);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The separators of an inner node: short byte strings in order, in one buffer.
+
+#[derive(Clone, Default)]
+pub(super) struct Separators {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Separators {
+    /// The position of the child that `key` belongs to: how many separators are not greater than it.
+    #[inline]
+    pub(super) fn child_of(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.get(middle) <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    #[inline]
+    pub(super) fn get(&self, position: usize) -> &[u8] {
+        &self.bytes[self.start(position)..self.ends[position] as usize]
+    }
+
+    #[inline]
+    fn start(&self, position: usize) -> usize {
+        if position == 0 { 0 } else { self.ends[position - 1] as usize }
+    }
+
+    pub(super) fn push(&mut self, separator: &[u8]) {
+        self.bytes.extend_from_slice(separator);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    pub(super) fn append(&mut self, other: &Separators) {
+        (0..other.ends.len()).for_each(|position| self.push(other.get(position)));
+    }
+
+    pub(super) fn insert(&mut self, position: usize, separator: &[u8]) {
+        let start = self.start(position);
+        self.bytes.splice(start..start, separator.iter().copied());
+        self.ends.insert(position, start as u32);
+        self.ends[position..].iter_mut().for_each(|end| *end += separator.len() as u32);
+    }
+
+    pub(super) fn remove(&mut self, position: usize) -> Vec<u8> {
+        let (start, end) = (self.start(position), self.ends[position] as usize);
+        let removed: Vec<u8> = self.bytes.drain(start..end).collect();
+        self.ends.remove(position);
+        self.ends[position..].iter_mut().for_each(|end| *end -= removed.len() as u32);
+        removed
+    }
+
+    /// Removes the separator that goes with a child that goes: the one before it, for the first child the one after it.
+    pub(super) fn remove_child(&mut self, child: usize) {
+        if !self.ends.is_empty() {
+            self.remove(child.saturating_sub(1));
+        }
+    }
+
+    /// Keeps the first `position` separators; gives the one at `position` and those behind it.
+    pub(super) fn split_at(&mut self, position: usize) -> (Vec<u8>, Separators) {
+        let mut right = Separators::default();
+        (position + 1..self.ends.len()).for_each(|behind| right.push(self.get(behind)));
+        let separator = self.get(position).to_vec();
+        self.bytes.truncate(self.start(position));
+        self.ends.truncate(position);
+        (separator, right)
+    }
+}
