@@ -10,7 +10,7 @@ mod packed;
 mod separators;
 
 pub(crate) use leaves::Leaves;
-pub(crate) use packed::{KEY_BYTES_MAX, Packed, PackedMap};
+pub(crate) use packed::{Entries, KEY_BYTES_MAX, PackedMap};
 
 use separators::Separators;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub(crate) enum Edit<L> {
 
 pub(crate) struct Tree<L> {
     root: Arc<Inner<L>>,
+    /// Bytes of inner nodes that were copied since this was last asked: what only earlier versions hold now.
+    copied: usize,
 }
 
 struct Inner<L> {
@@ -62,7 +64,7 @@ enum Children<L> {
 
 impl<L> Clone for Tree<L> {
     fn clone(&self) -> Self {
-        Tree { root: self.root.clone() }
+        Tree { root: self.root.clone(), copied: 0 }
     }
 }
 
@@ -79,7 +81,8 @@ impl<L: Clone> Clone for Inner<L> {
 
 impl<L> Default for Tree<L> {
     fn default() -> Self {
-        Tree { root: Arc::new(Inner { separators: Separators::default(), children: Children::Leaves(Vec::new()) }) }
+        let root = Inner { separators: Separators::default(), children: Children::Leaves(Vec::new()) };
+        Tree { root: Arc::new(root), copied: 0 }
     }
 }
 
@@ -113,6 +116,12 @@ impl<L> Tree<L> {
     }
 }
 
+impl<L> Tree<L> {
+    pub(crate) fn take_copied(&mut self) -> usize {
+        std::mem::take(&mut self.copied)
+    }
+}
+
 impl<L: Leaf> Tree<L> {
     /// A tree of these leaves, which are in order; each comes with a separator from the one before it (the first one's is not used).
     pub(crate) fn from_leaves(leaves: Vec<(Vec<u8>, L)>) -> Tree<L> {
@@ -134,12 +143,12 @@ impl<L: Leaf> Tree<L> {
                 level.push(Inner::of(group, Children::Inners));
             }
         }
-        level.pop().map_or_else(Tree::default, |(_, root)| Tree { root })
+        level.pop().map_or_else(Tree::default, |(_, root)| Tree { root, copied: 0 })
     }
 
     /// Changes the leaf that `key` belongs to; `edit` is given `None` if the tree is empty.
     pub(crate) fn edit<T>(&mut self, key: &[u8], edit: impl FnOnce(Option<&mut L>) -> (Edit<L>, T)) -> T {
-        let (split, result) = edit_node(&mut self.root, key, edit);
+        let (split, result) = edit_node(&mut self.root, key, &mut self.copied, edit);
         if let Some((separator, right)) = split {
             let left = self.root.clone();
             let mut separators = Separators::default();
@@ -180,8 +189,12 @@ type Split<L> = Option<(Vec<u8>, Arc<Inner<L>>)>;
 fn edit_node<L: Leaf, T>(
     node: &mut Arc<Inner<L>>,
     key: &[u8],
+    copied: &mut usize,
     edit: impl FnOnce(Option<&mut L>) -> (Edit<L>, T),
 ) -> (Split<L>, T) {
+    if Arc::strong_count(node) > 1 {
+        *copied += node.bytes();
+    }
     let node = Arc::make_mut(node);
     let position = node.separators.child_of(key);
     let result = match &mut node.children {
@@ -191,7 +204,7 @@ fn edit_node<L: Leaf, T>(
             result
         }
         Children::Inners(inners) => {
-            let (split, result) = edit_node(&mut inners[position], key, edit);
+            let (split, result) = edit_node(&mut inners[position], key, copied, edit);
             if let Some((separator, right)) = split {
                 node.separators.insert(position, &separator);
                 inners.insert(position + 1, right);
@@ -265,6 +278,16 @@ fn join_inners<L: Leaf>(separators: &mut Separators, inners: &mut Vec<Arc<Inner<
             }
             return;
         }
+    }
+}
+
+impl<L> Inner<L> {
+    fn bytes(&self) -> usize {
+        let child = match &self.children {
+            Children::Leaves(_) => size_of::<L>(),
+            Children::Inners(_) => size_of::<Arc<Inner<L>>>(),
+        };
+        size_of::<Self>() + self.separators.bytes() + self.children.len() * child
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Appends the whole key.
+    #[cfg(test)]
     pub(crate) fn put_key(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.prefix);
         out.extend_from_slice(self.suffix);
@@ -76,6 +77,11 @@ impl Packed {
     #[inline]
     fn width(&self) -> usize {
         self.u16_at(4)
+    }
+
+    /// Its size if somebody else holds it too.
+    fn shared_bytes(&self) -> usize {
+        if Arc::strong_count(&self.0) > 1 { self.0.len() } else { 0 }
     }
 
     #[inline]
@@ -243,11 +249,13 @@ pub(crate) struct PackedMap {
     tree: Tree<Packed>,
     width: usize,
     length: usize,
+    /// Bytes of leaves that were replaced since this was last asked and that others hold.
+    replaced: usize,
 }
 
 impl PackedMap {
     pub(crate) fn new(width: usize) -> PackedMap {
-        PackedMap { tree: Tree::default(), width, length: 0 }
+        PackedMap { tree: Tree::default(), width, length: 0, replaced: 0 }
     }
 
     /// A map of these entries, which are in order without duplicates. Keys lie one behind the other in `keys`, ending at `ends`.
@@ -276,7 +284,7 @@ impl PackedMap {
             length += 1;
         }
         flush(&mut group, &mut last_key);
-        PackedMap { tree: Tree::from_leaves(leaves), width, length }
+        PackedMap { tree: Tree::from_leaves(leaves), width, length, replaced: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -293,9 +301,10 @@ impl PackedMap {
     /// Adds an entry or writes over its value. The key is at most [`KEY_BYTES_MAX`] long.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) {
         debug_assert!(key.len() <= KEY_BYTES_MAX && value.len() == self.width);
-        let width = self.width;
+        let (width, replaced) = (self.width, &mut self.replaced);
         let added = self.tree.edit(key, |leaf| {
             let Some(leaf) = leaf else { return (Edit::Replace(Packed::build(&[(key, value)], width)), true) };
+            *replaced += leaf.shared_bytes();
             let (position, found) = leaf.search(key);
             if found {
                 leaf.set_value(position, value);
@@ -318,8 +327,12 @@ impl PackedMap {
 
     /// Removes an entry; false if there is none.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
+        let replaced = &mut self.replaced;
         let removed = self.tree.edit(key, |leaf| match leaf.map(|leaf| (leaf.search(key), leaf)) {
-            Some(((position, true), leaf)) if leaf.count() > 1 => (Edit::Replace(leaf.with_removed(position)), true),
+            Some(((position, true), leaf)) if leaf.count() > 1 => {
+                *replaced += leaf.shared_bytes();
+                (Edit::Replace(leaf.with_removed(position)), true)
+            }
             Some(((_, true), _)) => (Edit::Remove, true),
             _ => (Edit::Keep, false),
         });
@@ -328,7 +341,7 @@ impl PackedMap {
     }
 
     /// Entries with keys not less than `low` and less than `high` (no bound if `None`), rising or falling.
-    pub(crate) fn range<'a, 'k>(&'a self, low: &[u8], high: Option<&'k [u8]>) -> Entries<'a, 'k> {
+    pub(crate) fn range(&self, low: &[u8], high: Option<Vec<u8>>) -> Entries<'_> {
         let leaves = self.tree.leaves_from(low);
         let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: high, rising: true };
         if let Some(leaf) = entries.leaves.next() {
@@ -339,7 +352,7 @@ impl PackedMap {
     }
 
     /// Entries with keys less than `high` and not less than `low`, falling.
-    pub(crate) fn range_back<'a, 'k>(&'a self, low: &'k [u8], high: Option<&[u8]>) -> Entries<'a, 'k> {
+    pub(crate) fn range_back(&self, low: Vec<u8>, high: Option<&[u8]>) -> Entries<'_> {
         let leaves = self.tree.leaves_back_from(high);
         let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: Some(low), rising: false };
         if let Some(leaf) = entries.leaves.next() {
@@ -349,6 +362,11 @@ impl PackedMap {
             }
         }
         entries
+    }
+
+    /// Bytes that earlier versions of the map hold alone since this was last asked.
+    pub(crate) fn take_copied(&mut self) -> usize {
+        self.tree.take_copied() + std::mem::take(&mut self.replaced)
     }
 
     #[cfg(test)]
@@ -382,24 +400,24 @@ fn half_of_bytes(entries: &[(Vec<u8>, Vec<u8>)]) -> usize {
 
 /// Entries in order, borrowed from the map.
 #[derive(Clone)]
-pub(crate) struct Entries<'a, 'k> {
+pub(crate) struct Entries<'a> {
     leaves: Leaves<'a, Packed>,
     leaf: Option<&'a Packed>,
     /// The next entry when rising; the first one that is wanted when falling.
     position: usize,
     /// The end of the wanted entries when rising; one past the next entry when falling.
     end: usize,
-    bound: Option<&'k [u8]>,
+    bound: Option<Vec<u8>>,
     rising: bool,
 }
 
-impl<'a> Entries<'a, '_> {
+impl<'a> Entries<'a> {
     /// Goes to a leaf and finds, with one comparison or one search, which of its entries are within the far bound.
     #[inline]
     fn enter(&mut self, leaf: &'a Packed) {
         self.leaf = Some(leaf);
         let count = leaf.count();
-        (self.position, self.end) = match (self.bound, self.rising) {
+        (self.position, self.end) = match (self.bound.as_deref(), self.rising) {
             (None, _) => (0, count),
             (Some(high), true) => (0, leaf.search(high).0),
             (Some(low), false) => (leaf.search(low).0, count),
@@ -411,7 +429,7 @@ impl<'a> Entries<'a, '_> {
     }
 }
 
-impl<'a> Iterator for Entries<'a, '_> {
+impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     #[inline]

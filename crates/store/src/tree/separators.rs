@@ -32,6 +32,11 @@ impl Separators {
         if position == 0 { 0 } else { self.ends[position - 1] as usize }
     }
 
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.ends)
+    }
+
     pub(super) fn push(&mut self, separator: &[u8]) {
         self.bytes.extend_from_slice(separator);
         self.ends.push(self.bytes.len() as u32);

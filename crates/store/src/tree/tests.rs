@@ -46,8 +46,8 @@ fn check_range(map: &PackedMap, model: &BTreeMap<Vec<u8>, [u8; 4]>, low: &[u8], 
         entry.put_key(&mut key);
         (key, entry.value.to_vec())
     };
-    assert_eq!(map.range(low, high).map(whole).collect::<Vec<_>>(), wanted);
-    let falling: Vec<_> = map.range_back(low, high).map(whole).collect();
+    assert_eq!(map.range(low, high.map(<[u8]>::to_vec)).map(whole).collect::<Vec<_>>(), wanted);
+    let falling: Vec<_> = map.range_back(low.to_vec(), high).map(whole).collect();
     assert_eq!(falling, wanted.into_iter().rev().collect::<Vec<_>>());
 }
 

@@ -1,0 +1,269 @@
+//! Pages: a few rows of one partition, in order of their numbers.
+
+use crate::encoding::EncodingCell;
+use crate::tree::{Edit, Leaf};
+use crate::words::{PartitionId, RowNumber, Version};
+use rollcall_schema::{BlobReference, Row, Value};
+use std::any::Any;
+use std::sync::Arc;
+
+/// The most rows of a page.
+pub const PAGE_ROWS_MAX: usize = 128;
+
+/// The most bytes of rows in a page; a larger row stands alone.
+pub const PAGE_BYTES_MAX: usize = 128 * 1024;
+
+/// A page with fewer rows joins a neighbour.
+const PAGE_ROWS_MIN: usize = PAGE_ROWS_MAX / 4;
+
+/// Two pages join up to so many rows, so that the next insert does not split them again.
+const PAGE_ROWS_JOINED_MAX: usize = PAGE_ROWS_MAX * 3 / 4;
+
+/// A row with the version that last changed it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored<R> {
+    /// The version that last changed the row.
+    pub changed: Version,
+    /// The row.
+    pub row: R,
+}
+
+/// A row of any table, as changes and watches carry it.
+pub trait AnyRow: Send + Sync + 'static {
+    /// The column at a position, as [`Row::value`].
+    fn column(&self, column: usize) -> Value<'_>;
+    /// The version that last changed the row.
+    fn changed(&self) -> Version;
+    /// Appends the stored form.
+    fn encode_row(&self, out: &mut Vec<u8>);
+    /// The [`Stored`] row itself.
+    fn as_any(&self) -> &dyn Any;
+    /// The same, shared.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+    /// Bytes that the row takes in memory.
+    fn row_bytes(&self) -> usize;
+    /// Calls `visit` with each blob that the row names.
+    fn visit_blobs(&self, visit: &mut dyn FnMut(&BlobReference));
+}
+
+impl<R: Row> AnyRow for Stored<R> {
+    fn column(&self, column: usize) -> Value<'_> {
+        self.row.value(column)
+    }
+
+    fn changed(&self) -> Version {
+        self.changed
+    }
+
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        self.row.encode(out);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn row_bytes(&self) -> usize {
+        size_of::<Self>() + self.row.heap_bytes()
+    }
+
+    fn visit_blobs(&self, visit: &mut dyn FnMut(&BlobReference)) {
+        self.row.blobs(visit);
+    }
+}
+
+/// At most [`PAGE_ROWS_MAX`] rows of one partition, in order of their numbers. A page never changes once others can see it.
+pub struct Page<R> {
+    partition: PartitionId,
+    /// The numbers of the rows; shared with earlier versions of the page as long as no row comes or goes.
+    numbers: Arc<[u64]>,
+    rows: Vec<Arc<Stored<R>>>,
+    bytes: usize,
+    encodings: Arc<EncodingCell>,
+}
+
+impl<R> Clone for Page<R> {
+    fn clone(&self) -> Self {
+        Page {
+            partition: self.partition,
+            numbers: self.numbers.clone(),
+            rows: self.rows.clone(),
+            bytes: self.bytes,
+            encodings: self.encodings.clone(),
+        }
+    }
+}
+
+impl<R: Row> Page<R> {
+    pub(crate) fn of(
+        partition: PartitionId,
+        rows: Vec<(RowNumber, Arc<Stored<R>>)>,
+        encodings: Arc<EncodingCell>,
+    ) -> Self {
+        let bytes = rows.iter().map(|(_, row)| row.row_bytes()).sum();
+        let numbers = rows.iter().map(|(number, _)| number.0).collect();
+        Page { partition, numbers, rows: rows.into_iter().map(|(_, row)| row).collect(), bytes, encodings }
+    }
+
+    /// The partition that all its rows are of.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    /// How many rows it holds; at least one.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Always false: an empty page is removed.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Its rows, in order of their numbers.
+    pub fn rows(&self) -> &[Arc<Stored<R>>] {
+        &self.rows
+    }
+
+    /// The numbers of its rows, rising.
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    pub(crate) fn encodings(&self) -> &Arc<EncodingCell> {
+        &self.encodings
+    }
+
+    /// Bytes of the page without its rows.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.numbers) + size_of_val(&*self.rows)
+    }
+
+    #[inline]
+    pub(crate) fn position(&self, number: RowNumber) -> Result<usize, usize> {
+        // Numbers without gaps are the rule in a page that was filled in arrival order: try the place where it would then be.
+        let first = self.numbers.first().copied().unwrap_or(0);
+        let guess = number.0.wrapping_sub(first) as usize;
+        if self.numbers.get(guess) == Some(&number.0) {
+            return Ok(guess);
+        }
+        self.numbers.binary_search(&number.0)
+    }
+
+    pub(crate) fn get(&self, number: RowNumber) -> Option<&Arc<Stored<R>>> {
+        self.position(number).ok().map(|position| &self.rows[position])
+    }
+
+    /// The key of a row in the page directory.
+    pub(crate) fn key(partition: PartitionId, number: RowNumber) -> [u8; 12] {
+        let mut key = [0; 12];
+        key[..4].copy_from_slice(&partition.0.to_be_bytes());
+        key[4..].copy_from_slice(&number.0.to_be_bytes());
+        key
+    }
+
+    fn first_key(&self) -> Vec<u8> {
+        Self::key(self.partition, RowNumber(self.numbers.first().copied().unwrap_or(0))).to_vec()
+    }
+
+    /// Puts another row in the place of the one at `position`; gives the old one.
+    pub(crate) fn replace(this: &mut Arc<Self>, position: usize, row: Arc<Stored<R>>) -> Arc<Stored<R>> {
+        let page = Arc::make_mut(this);
+        page.bytes += row.row_bytes();
+        let old = std::mem::replace(&mut page.rows[position], row);
+        page.bytes -= old.row_bytes();
+        old
+    }
+
+    /// What becomes of the leaf at which a row of `partition` with this number belongs.
+    pub(crate) fn insert(
+        leaf: Option<&mut Arc<Self>>,
+        partition: PartitionId,
+        number: RowNumber,
+        row: Arc<Stored<R>>,
+        new_cell: impl Fn() -> Arc<EncodingCell>,
+    ) -> Edit<Arc<Self>> {
+        let alone = |row| Arc::new(Page::of(partition, vec![(number, row)], new_cell()));
+        // The first page of a partition takes all numbers from zero on, wherever its first row lies.
+        let whole_partition = |partition| Self::key(partition, RowNumber(0)).to_vec();
+        let Some(leaf) = leaf else { return Edit::Replace(alone(row)) };
+        if leaf.partition < partition {
+            return Edit::Split(leaf.clone(), vec![(whole_partition(partition), alone(row))]);
+        }
+        if leaf.partition > partition {
+            return Edit::Split(alone(row), vec![(whole_partition(leaf.partition), leaf.clone())]);
+        }
+        let position = leaf.position(number).unwrap_or_else(|position| position);
+        let page = Arc::make_mut(leaf);
+        page.insert_at(position, number, row);
+        if page.rows.len() <= PAGE_ROWS_MAX && (page.bytes <= PAGE_BYTES_MAX || page.rows.len() == 1) {
+            return Edit::Keep;
+        }
+        let appended = position == page.rows.len() - 1;
+        let parts = page.parts(if appended { position } else { page.rows.len() / 2 });
+        let mut parts = parts.into_iter().map(|page| (page.first_key(), Arc::new(page)));
+        let first = parts.next().map_or_else(|| leaf.clone(), |(_, page)| page);
+        Edit::Split(first, parts.collect())
+    }
+
+    fn insert_at(&mut self, position: usize, number: RowNumber, row: Arc<Stored<R>>) {
+        let (before, behind) = self.numbers.split_at(position);
+        self.numbers = before.iter().chain([&number.0]).chain(behind).copied().collect();
+        self.bytes += row.row_bytes();
+        self.rows.insert(position, row);
+    }
+
+    /// The page cut at `middle`, and each part again until it is small enough.
+    fn parts(&self, middle: usize) -> Vec<Page<R>> {
+        let part = |from: usize, to: usize| {
+            let rows = (from..to).map(|at| (RowNumber(self.numbers[at]), self.rows[at].clone())).collect();
+            Page::of(self.partition, rows, self.encodings.successor(None))
+        };
+        let halves = [part(0, middle), part(middle, self.rows.len())];
+        let too_large = |page: &Page<R>| page.rows.len() > 1 && page.bytes > PAGE_BYTES_MAX;
+        halves
+            .into_iter()
+            .flat_map(|half| if too_large(&half) { half.parts(half.rows.len() / 2) } else { vec![half] })
+            .collect()
+    }
+
+    /// What becomes of the leaf without the row at `position`; gives that row.
+    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize) -> (Edit<Arc<Self>>, Arc<Stored<R>>) {
+        let page = Arc::make_mut(leaf);
+        let row = page.rows.remove(position);
+        page.bytes -= row.row_bytes();
+        if page.rows.is_empty() {
+            return (Edit::Remove, row);
+        }
+        let numbers = page.numbers.iter().enumerate().filter(|(at, _)| *at != position).map(|(_, number)| *number);
+        page.numbers = numbers.collect();
+        // Given back as a replacement, so that the tree looks whether it should join a neighbour.
+        let edit = if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep };
+        (edit, row)
+    }
+}
+
+impl<R: Row> Leaf for Arc<Page<R>> {
+    fn is_sparse(&self) -> bool {
+        self.rows.len() < PAGE_ROWS_MIN
+    }
+
+    fn join(&self, right: &Self) -> Option<Self> {
+        let fits = self.partition == right.partition
+            && self.rows.len() + right.rows.len() <= PAGE_ROWS_JOINED_MAX
+            && self.bytes + right.bytes <= PAGE_BYTES_MAX * 3 / 4;
+        fits.then(|| {
+            Arc::new(Page {
+                partition: self.partition,
+                numbers: self.numbers.iter().chain(right.numbers.iter()).copied().collect(),
+                rows: self.rows.iter().chain(&right.rows).cloned().collect(),
+                bytes: self.bytes + right.bytes,
+                encodings: self.encodings.successor(Some(&right.encodings)),
+            })
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Partitions: the groups of rows that pages never mix.
+
+use crate::tree::{Edit, Leaf, PackedMap, Tree};
+use crate::words::{PARTITION_BYTES, PartitionId, Version};
+use rollcall_schema::{Literal, Value};
+use std::sync::Arc;
+
+/// What all rows of a partition share, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its number in this process.
+    pub id: PartitionId,
+    /// The values of the partition columns, in the order that the table declares them.
+    pub values: Arc<[Literal<'static>]>,
+    /// How many rows it has.
+    pub rows: usize,
+    /// The last version that changed one of its rows.
+    pub changed_at: Version,
+    key: Arc<[u8]>,
+}
+
+impl Leaf for Partition {
+    fn is_sparse(&self) -> bool {
+        false
+    }
+
+    fn join(&self, _right: &Self) -> Option<Self> {
+        None
+    }
+}
+
+/// The partitions of a table at one version.
+#[derive(Clone)]
+pub(crate) struct Partitions {
+    by_key: PackedMap,
+    by_id: Tree<Partition>,
+    next: u32,
+    /// The last version at which a partition came or went.
+    changed_at: Version,
+}
+
+impl Partitions {
+    pub(crate) fn new() -> Partitions {
+        Partitions {
+            by_key: PackedMap::new(PARTITION_BYTES),
+            by_id: Tree::default(),
+            next: 0,
+            changed_at: Version::NOTHING,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(crate) fn changed_at(&self) -> Version {
+        self.changed_at
+    }
+
+    pub(crate) fn get(&self, id: PartitionId) -> Option<&Partition> {
+        self.by_id.find(&id.0.to_be_bytes()).filter(|partition| partition.id == id)
+    }
+
+    pub(crate) fn by_key(&self, key: &[u8]) -> Option<PartitionId> {
+        self.by_key.get(key).map(PartitionId::from_bytes)
+    }
+
+    /// All partitions, in the order in which they came.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Partition> {
+        self.by_id.leaves()
+    }
+
+    /// The partition with this key, which is made if it is not there; `None` if no number is left for it.
+    pub(crate) fn at_key(
+        &mut self,
+        key: &[u8],
+        values: impl Fn() -> Vec<Literal<'static>>,
+        version: Version,
+    ) -> Option<PartitionId> {
+        if let Some(id) = self.by_key(key) {
+            return Some(id);
+        }
+        let id = PartitionId(self.next);
+        if id > PartitionId::MAX {
+            return None;
+        }
+        self.next += 1;
+        self.by_key.insert(key, &id.bytes());
+        let partition = Partition { id, values: values().into(), rows: 0, changed_at: version, key: key.into() };
+        self.changed_at = version;
+        self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf.cloned() {
+            None => (Edit::Replace(partition), ()),
+            // Numbers rise, so a new partition lies behind all others.
+            Some(last) => (Edit::Split(last, vec![(id.0.to_be_bytes().to_vec(), partition)]), ()),
+        });
+        Some(id)
+    }
+
+    /// Notes that rows of a partition changed at `version`, and how many more (or fewer) there are; an empty partition goes.
+    pub(crate) fn touch(&mut self, id: PartitionId, more_rows: i64, version: Version) {
+        let gone = self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf {
+            Some(partition) if partition.id == id => {
+                partition.rows = partition.rows.saturating_add_signed(more_rows as isize);
+                partition.changed_at = version;
+                if partition.rows == 0 { (Edit::Remove, Some(partition.key.clone())) } else { (Edit::Keep, None) }
+            }
+            _ => (Edit::Keep, None),
+        });
+        if let Some(key) = gone {
+            self.by_key.remove(&key);
+            self.changed_at = version;
+        }
+    }
+}
+
+/// The partitions of a table that somebody may see: a bit for each.
+#[derive(Clone, Debug, Default)]
+pub struct Visible {
+    bits: Vec<u64>,
+    /// The state of the table's partitions that this was made from.
+    pub made_at: Version,
+}
+
+impl Visible {
+    pub(crate) fn of<'a>(
+        partitions: &'a Partitions,
+        mut may_see: impl FnMut(&mut dyn Iterator<Item = Value<'a>>) -> bool,
+    ) -> Visible {
+        let mut visible = Visible { bits: Vec::new(), made_at: partitions.changed_at };
+        for partition in partitions.iter() {
+            if may_see(&mut partition.values.iter().map(Literal::value)) {
+                let (word, bit) = (partition.id.0 as usize / 64, partition.id.0 % 64);
+                if visible.bits.len() <= word {
+                    visible.bits.resize(word + 1, 0);
+                }
+                visible.bits[word] |= 1 << bit;
+            }
+        }
+        visible
+    }
+
+    /// Whether rows of this partition may be seen.
+    #[inline]
+    pub fn contains(&self, id: PartitionId) -> bool {
+        self.bits.get(id.0 as usize / 64).is_some_and(|word| word & (1 << (id.0 % 64)) != 0)
+    }
+}

@@ -1,0 +1,239 @@
+//! The rows of a query, borrowed from the snapshot: the one way in which rows are read.
+
+use crate::condition::{Columns, Condition};
+use crate::page::Page;
+use crate::plan::{Access, KeyRange, Plan, Ranges, plan};
+use crate::query::{Cursor, Order, Query, QueryError, Sort, compare_rows};
+use crate::table::{RowRef, Table};
+use crate::tree::{Entries, Leaves, PackedMap};
+use crate::words::{PartitionId, RowNumber};
+use rollcall_schema::{Literal, Row};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// How a query was answered so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The index that was used; `None` for a scan.
+    pub index: Option<&'static str>,
+    /// How many rows were read.
+    pub rows_read: usize,
+}
+
+/// The rows that a query asks for, in its order.
+pub struct Rows<'s, 'q, R: Row> {
+    table: &'s Table<R>,
+    query: Query<'q>,
+    source: Source<'s, R>,
+    /// Conditions still to be tested on each row; a bit for each of the first 64.
+    answered: u64,
+    sought: bool,
+    remaining: usize,
+    explanation: Explanation,
+}
+
+enum Source<'s, R> {
+    Pages {
+        pages: Leaves<'s, Arc<Page<R>>>,
+        page: Option<&'s Page<R>>,
+        position: usize,
+    },
+    Entries {
+        map: &'s PackedMap,
+        entries: Entries<'s>,
+        others: std::vec::IntoIter<KeyRange>,
+        page: Option<&'s Page<R>>,
+    },
+    Ready(std::vec::IntoIter<RowRef<'s, R>>),
+}
+
+impl<R: Row> Table<R> {
+    /// The rows that a query asks for, borrowed from this table.
+    ///
+    /// # Errors
+    /// If the query does not fit the table.
+    #[inline]
+    pub fn select<'s, 'q>(&'s self, query: Query<'q>) -> Result<Rows<'s, 'q, R>, QueryError> {
+        query.check(self.schema())?;
+        let Plan { access, answered, sorted, sought } = plan(self.schema(), &query);
+        let mut explanation = Explanation { index: None, rows_read: 0 };
+        let source = match access {
+            Access::Pages => Source::Pages { pages: self.pages(), page: None, position: 0 },
+            Access::Numbers { ranges, falling } => entries(self.numbers(), ranges, falling),
+            Access::Index { index, ranges, falling } => {
+                explanation.index = Some(self.schema().indexes[index].name);
+                entries(self.index(index), ranges, falling)
+            }
+        };
+        let remaining = query.limit.unwrap_or(usize::MAX);
+        let mut rows = Rows { table: self, query, source, answered, sought, remaining, explanation };
+        if !sorted {
+            rows.sort();
+        }
+        Ok(rows)
+    }
+}
+
+fn entries<R>(map: &PackedMap, ranges: Ranges, falling: bool) -> Source<'_, R> {
+    let Ranges { first: (low, high), others } = ranges;
+    let entries = if falling { map.range_back(low, high.as_deref()) } else { map.range(&low, high) };
+    Source::Entries { map, entries, others: others.into_iter(), page: None }
+}
+
+impl<'s, R: Row> Rows<'s, '_, R> {
+    /// How the rows were found so far.
+    pub fn explanation(&self) -> Explanation {
+        self.explanation
+    }
+
+    /// The cursor behind a row of this query.
+    pub fn cursor(&self, row: RowRef<'s, R>) -> Cursor {
+        let literal = |sort: &Sort| Literal::from_value(row.row().value(sort.column)).unwrap_or(Literal::Null);
+        Cursor { values: self.sorts().iter().map(literal).collect(), number: row.number }
+    }
+
+    /// The pages of all rows, if the query asks for whole pages: no condition, no order, no limit. Doors send the encodings of these.
+    pub fn whole_pages(&self) -> Option<impl Iterator<Item = &'s Arc<Page<R>>> + use<'s, '_, R>> {
+        let whole = self.query.conditions.is_empty() && self.query.limit.is_none() && self.query.after.is_none();
+        match &self.source {
+            Source::Pages { pages, page: None, .. } if whole => {
+                let visible = self.query.visible;
+                Some(pages.clone().filter(move |page| visible.is_none_or(|visible| visible.contains(page.partition()))))
+            }
+            _ => None,
+        }
+    }
+
+    fn sorts(&self) -> &[Sort] {
+        match &self.query.order {
+            Order::By(sorts) => sorts,
+            Order::Any | Order::Number => &[],
+        }
+    }
+
+    /// Reads all rows that match and keeps the first ones in the wanted order.
+    fn sort(&mut self) {
+        let limit = self.remaining;
+        if limit == 0 {
+            return;
+        }
+        let sorts = self.sorts().to_vec();
+        let compare = |left: &RowRef<'s, R>, right: &RowRef<'s, R>| {
+            let right = right.to_owned();
+            compare_rows(
+                &sorts,
+                (|column| left.row().value(column), left.number),
+                (|_, column| right.row().value(column), right.number),
+            )
+        };
+        self.remaining = usize::MAX;
+        let mut kept = Vec::new();
+        while let Some(row) = self.next() {
+            kept.push(row);
+            // Twice the limit is cut back to the limit in linear time, so the whole stays linear.
+            if limit < usize::MAX / 2 && kept.len() >= limit * 2 {
+                kept.select_nth_unstable_by(limit - 1, compare);
+                kept.truncate(limit);
+            }
+        }
+        kept.sort_unstable_by(compare);
+        kept.truncate(limit);
+        self.source = Source::Ready(kept.into_iter());
+        self.remaining = limit;
+    }
+
+    /// The next row that the access gives, not yet tested.
+    #[inline]
+    fn candidate(&mut self) -> Option<RowRef<'s, R>> {
+        let visible = self.query.visible;
+        match &mut self.source {
+            Source::Ready(rows) => rows.next(),
+            Source::Pages { pages, page, position } => loop {
+                if let Some(current) = page
+                    && let Some(stored) = current.rows().get(*position)
+                {
+                    let number = RowNumber(current.numbers()[*position]);
+                    *position += 1;
+                    return Some(RowRef { number, stored });
+                }
+                let next =
+                    pages.by_ref().find(|page| visible.is_none_or(|visible| visible.contains(page.partition())))?;
+                *page = Some(&**next);
+                *position = 0;
+            },
+            Source::Entries { map, entries, others, page } => loop {
+                let Some(entry) = entries.next() else {
+                    let (low, high) = others.next()?;
+                    *entries = map.range(&low, high);
+                    continue;
+                };
+                let partition = PartitionId::from_bytes(entry.value);
+                if visible.is_none_or(|visible| visible.contains(partition)) {
+                    let number = RowNumber::from_key(entry.tail());
+                    // Neighbours in an index often lie in one page.
+                    let near = page.filter(|page| page.partition() == partition).and_then(|page| page.get(number));
+                    if let Some(stored) = near {
+                        return Some(RowRef { number, stored });
+                    }
+                    let found = self.table.page_at(partition, number)?;
+                    *page = Some(&**found);
+                    // INVARIANT: indexes and pages are of one version, so the row is there.
+                    return found.get(number).map(|stored| RowRef { number, stored });
+                }
+            },
+        }
+    }
+
+    #[inline]
+    fn accepts(&self, row: &RowRef<'s, R>) -> bool {
+        if matches!(self.source, Source::Ready(_)) {
+            return true;
+        }
+        let untested = |position: usize| position >= 64 || self.answered & (1 << position) == 0;
+        let test =
+            |(position, condition): (usize, &Condition<'_>)| !untested(position) || condition.matches(&**row.stored);
+        self.query.conditions.iter().enumerate().all(test) && (self.sought || self.is_after_cursor(row))
+    }
+
+    fn is_after_cursor(&self, row: &RowRef<'s, R>) -> bool {
+        let Some(cursor) = &self.query.after else { return true };
+        let order = compare_rows(
+            self.sorts(),
+            (|column| Columns::column(&**row.stored, column), row.number),
+            (|position, _| cursor.values[position].value(), cursor.number),
+        );
+        order == Ordering::Greater
+    }
+}
+
+impl<'s, R: Row> Iterator for Rows<'s, '_, R> {
+    type Item = RowRef<'s, R>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RowRef<'s, R>> {
+        if self.remaining == 0 {
+            return None;
+        }
+        loop {
+            let row = self.candidate()?;
+            if !matches!(self.source, Source::Ready(_)) {
+                self.explanation.rows_read += 1;
+            }
+            if self.accepts(&row) {
+                self.remaining -= 1;
+                return Some(row);
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.source {
+            Source::Ready(rows) => (0, Some(rows.len().min(self.remaining))),
+            _ if self.query.conditions.is_empty() && self.query.visible.is_none() && self.query.after.is_none() => {
+                let rows = self.table.len().min(self.remaining);
+                (if matches!(self.source, Source::Pages { page: None, .. }) { rows } else { 0 }, Some(rows))
+            }
+            _ => (0, Some(self.table.len().min(self.remaining))),
+        }
+    }
+}
