@@ -26,4 +26,7 @@ pub enum CauseCode {
     /// A newer spec of the job took its place.
     #[word(number = 7)]
     Superseded,
+    /// No agent has enough free for it.
+    #[word(number = 8)]
+    NoFit,
 }

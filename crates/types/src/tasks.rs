@@ -12,14 +12,15 @@ use std::sync::Arc;
     partition(namespace, section, user),
     computed(name = "active", with = Task::is_active, of = bool, doc = "Whether it runs, will run or is being stopped."),
     computed(name = "section", with = Task::section, of = Section, doc = "Whether it is live, unreachable or completed."),
+    computed(name = "row_bytes", with = Task::row_bytes, of = u64, doc = "Bytes that the row itself takes in memory."),
     index(name = "uid", columns(uid), unique),
     index(name = "job+instance", columns(job, instance)),
     index(name = "job+state", columns(job, state)),
     index(name = "state", columns(state)),
     index(name = "agent", columns(agent), only_where = active),
-    index(name = "namespace", columns(namespace, job), only_where = active),
+    index(name = "namespace+active", columns(namespace, active)),
     rollup(name = "by_agent", key(agent), sums(cpus_thousandths, memory_bytes, disk_bytes), only_where = active),
-    rollup(name = "by_namespace", key(namespace), sums(cpus_thousandths, memory_bytes, disk_bytes), only_where = active),
+    rollup(name = "by_namespace", key(namespace, active), sums(cpus_thousandths, memory_bytes, disk_bytes, row_bytes)),
     rollup(name = "by_job_and_state", key(namespace, job, state), sums())
 )]
 pub struct Task {
@@ -94,6 +95,11 @@ impl Task {
     /// Whether it is live, unreachable or completed.
     pub fn section(&self) -> Section {
         self.state.section()
+    }
+
+    /// Bytes that the row itself takes in memory; history is bounded by their sum.
+    pub fn row_bytes(&self) -> u64 {
+        (size_of::<Task>() + Row::heap_bytes(self)) as u64
     }
 
     /// Its name within its namespace: `web.0.3`.

@@ -1,0 +1,257 @@
+//! Commands about jobs.
+
+use crate::{Command, CommandError};
+use rollcall_schema::Unknown;
+use rollcall_store::{Query, RowNumber, Transaction};
+use rollcall_types::{
+    CauseCode, Event, Events, JobKind, JobName, JobRow, Namespace, SpecHash, SpecRow, Task, TaskState, Uid, UserName,
+};
+use std::sync::Arc;
+
+/// The most instances a job may have.
+pub const INSTANCES_MAX: u32 = 1000;
+
+/// Makes a job, or changes it to run something else. Submitting the same again changes nothing.
+#[derive(Clone, Debug)]
+pub struct SubmitJob {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name.
+    pub job: JobName,
+    /// How it is meant to end.
+    pub kind: JobKind,
+    /// Who its tasks run as.
+    pub user: UserName,
+    /// How many slots it has.
+    pub instances: u32,
+    /// The name of what it runs.
+    pub spec: SpecHash,
+    /// The canonical text of what it runs.
+    pub spec_text: Arc<str>,
+    /// Processor time reserved for each task, in thousandths of a processor.
+    pub cpus_thousandths: u32,
+    /// Memory reserved for each task, in bytes.
+    pub memory_bytes: u64,
+    /// Disk space reserved for each task, in bytes.
+    pub disk_bytes: u64,
+    /// A number drawn at random for this command: the identities of new rows count from here.
+    pub random: u128,
+}
+
+/// What submitting a job did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobChange {
+    /// It was not there, or had been stopped.
+    New,
+    /// It ran something else, or another number of instances.
+    Changed,
+    /// It was there as it is wanted.
+    Unchanged,
+}
+
+/// What was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// What it did.
+    pub change: JobChange,
+    /// The number of the job's newest spec.
+    pub spec_number: u32,
+    /// The identities of the tasks that were made.
+    pub tasks: Vec<Uid>,
+}
+
+impl Command for SubmitJob {
+    type Answer = Submitted;
+
+    fn apply(self, change: &mut Transaction<'_>) -> Result<Submitted, CommandError> {
+        if self.instances == 0 || self.instances > INSTANCES_MAX {
+            return Err(CommandError::TooManyInstances { instances: self.instances, instances_max: INSTANCES_MAX });
+        }
+        let before = find_job(change, &self.namespace, &self.job)?;
+        if let Some((_, job)) = &before
+            && !job.stopped
+            && (job.spec, job.instances, job.kind, &job.user) == (self.spec, self.instances, self.kind, &self.user)
+        {
+            return Ok(Submitted { change: JobChange::Unchanged, spec_number: job.spec_number, tasks: Vec::new() });
+        }
+        self.keep_spec(change)?;
+        let kind =
+            if before.as_ref().is_some_and(|(_, job)| !job.stopped) { JobChange::Changed } else { JobChange::New };
+        if before.is_some() {
+            stop_tasks(change, &self.namespace, &self.job, None, CauseCode::Superseded)?;
+        }
+        let job = self.put_job(change, before)?;
+        let tasks =
+            (0..self.instances).map(|instance| self.make_task(change, &job, instance)).collect::<Result<_, _>>()?;
+        Ok(Submitted { change: kind, spec_number: job.spec_number, tasks })
+    }
+}
+
+impl SubmitJob {
+    fn uid(&self, offset: u32) -> Uid {
+        Uid(self.random.wrapping_add(u128::from(offset)))
+    }
+
+    fn keep_spec(&self, change: &mut Transaction<'_>) -> Result<(), CommandError> {
+        let known = change.table::<SpecRow>().select(Query::all().equal(SpecRow::SPEC, self.spec))?.next().is_some();
+        if !known {
+            change.insert(SpecRow {
+                spec: self.spec,
+                namespace: self.namespace.clone(),
+                text: self.spec_text.clone(),
+                created: change.now(),
+                unknown: Unknown::default(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn put_job(
+        &self,
+        change: &mut Transaction<'_>,
+        before: Option<(RowNumber, JobRow)>,
+    ) -> Result<JobRow, CommandError> {
+        let now = change.now();
+        match before {
+            Some((number, job)) => {
+                let spec_number = if job.spec == self.spec { job.spec_number } else { job.spec_number + 1 };
+                let job = JobRow {
+                    kind: self.kind,
+                    user: self.user.clone(),
+                    instances: self.instances,
+                    spec: self.spec,
+                    stopped: false,
+                    changed: now,
+                    spec_number,
+                    ..job
+                };
+                change.update(number, job.clone())?;
+                Ok(job)
+            }
+            None => {
+                let job = JobRow {
+                    uid: self.uid(INSTANCES_MAX),
+                    namespace: self.namespace.clone(),
+                    job: self.job.clone(),
+                    kind: self.kind,
+                    user: self.user.clone(),
+                    instances: self.instances,
+                    spec: self.spec,
+                    stopped: false,
+                    created: now,
+                    changed: now,
+                    spec_number: 1,
+                    unknown: Unknown::default(),
+                };
+                change.insert(job.clone())?;
+                Ok(job)
+            }
+        }
+    }
+
+    fn make_task(&self, change: &mut Transaction<'_>, job: &JobRow, instance: u32) -> Result<Uid, CommandError> {
+        let slot = Query::all()
+            .equal(Task::JOB, &job.job)
+            .equal(Task::INSTANCE, instance)
+            .equal(Task::NAMESPACE, &job.namespace);
+        let last_attempt = change.table::<Task>().select(slot)?.map(|task| task.row().attempt).max();
+        let now = change.now();
+        let uid = self.uid(instance);
+        let first = Event { at: now, detail: 0, repeats: 0, state: TaskState::Pending, cause: None };
+        change.insert(Task {
+            uid,
+            // Cloned from the job's row, so that all its tasks share one name.
+            namespace: job.namespace.clone(),
+            job: job.job.clone(),
+            instance,
+            attempt: last_attempt.unwrap_or(0) + 1,
+            spec: job.spec,
+            user: job.user.clone(),
+            agent: None,
+            state: TaskState::Pending,
+            cause: None,
+            cause_text: None,
+            cpus_thousandths: self.cpus_thousandths,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes,
+            created: now,
+            started: None,
+            ended: None,
+            pid: None,
+            events: Events::default().with(first),
+            unknown: Unknown::default(),
+        })?;
+        Ok(uid)
+    }
+}
+
+/// Stops a job, or one instance of it. The job stays and can be submitted again.
+#[derive(Clone, Debug)]
+pub struct StopJob {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name.
+    pub job: JobName,
+    /// One instance only.
+    pub instance: Option<u32>,
+}
+
+/// What stopping did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The tasks that were told to stop, or were not yet started and are stopped.
+    pub tasks: Vec<Uid>,
+}
+
+impl Command for StopJob {
+    type Answer = Stopped;
+
+    fn apply(self, change: &mut Transaction<'_>) -> Result<Stopped, CommandError> {
+        let Some((number, job)) = find_job(change, &self.namespace, &self.job)? else {
+            return Err(CommandError::NoSuchJob { namespace: self.namespace, job: self.job });
+        };
+        if let Some(instance) = self.instance.filter(|instance| *instance >= job.instances) {
+            return Err(CommandError::NoSuchInstance { job: self.job, instance, instances: job.instances });
+        }
+        if self.instance.is_none() && !job.stopped {
+            let changed = change.now();
+            change.update(number, JobRow { stopped: true, changed, ..job })?;
+        }
+        stop_tasks(change, &self.namespace, &self.job, self.instance, CauseCode::StoppedBy)
+            .map(|tasks| Stopped { tasks })
+    }
+}
+
+pub(crate) fn find_job(
+    change: &Transaction<'_>,
+    namespace: &Namespace,
+    job: &JobName,
+) -> Result<Option<(RowNumber, JobRow)>, CommandError> {
+    let query = Query::all().equal(JobRow::NAMESPACE, namespace).equal(JobRow::JOB, job);
+    Ok(change.table::<JobRow>().select(query)?.next().map(|found| (found.number, found.row().clone())))
+}
+
+fn stop_tasks(
+    change: &mut Transaction<'_>,
+    namespace: &Namespace,
+    job: &JobName,
+    instance: Option<u32>,
+    cause: CauseCode,
+) -> Result<Vec<Uid>, CommandError> {
+    let mut query = Query::all().equal(Task::JOB, job);
+    if let Some(instance) = instance {
+        query = query.equal(Task::INSTANCE, instance);
+    }
+    let query = query.equal(Task::NAMESPACE, namespace).equal(Task::ACTIVE, true);
+    let tasks: Vec<_> =
+        change.table::<Task>().select(query)?.map(|found| (found.number, found.row().clone())).collect();
+    let mut stopped = Vec::new();
+    for (number, task) in tasks {
+        let next = if task.state == TaskState::Pending { TaskState::Stopped } else { TaskState::Stopping };
+        if let Some(moved) = task.moved(next, change.now(), Some(cause), 0) {
+            stopped.push(task.uid);
+            change.update(number, moved)?;
+        }
+    }
+    Ok(stopped)
+}
