@@ -128,7 +128,7 @@ impl<'s, R: Row> Rows<'s, '_, R> {
         };
         self.remaining = usize::MAX;
         let mut kept = Vec::new();
-        while let Some(row) = self.next() {
+        for row in self.by_ref() {
             kept.push(row);
             // Twice the limit is cut back to the limit in linear time, so the whole stays linear.
             if limit < usize::MAX / 2 && kept.len() >= limit * 2 {

@@ -194,7 +194,7 @@ impl<R: Row> AnyTable for Table<R> {
         visit: &mut dyn FnMut(RowNumber, &dyn AnyRow) -> ControlFlow<()>,
     ) -> Result<Explanation, QueryError> {
         let mut rows = self.select(query)?;
-        while let Some(row) = rows.next() {
+        for row in rows.by_ref() {
             if visit(row.number, &**row.stored).is_break() {
                 break;
             }

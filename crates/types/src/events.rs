@@ -7,9 +7,6 @@ use rollcall_schema::{ColumnType, ColumnValue, FieldError, NamePool, Nested, Nes
 /// How many events a task keeps; the oldest goes when one more comes.
 pub const EVENTS_MAX: usize = 32;
 
-/// How often one event can be folded before the count stands still.
-const REPEATS_MAX: u16 = u16::MAX;
-
 /// A task entered a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -17,7 +14,7 @@ pub struct Event {
     pub at: Time,
     /// The exit code or signal number that belongs to the cause; zero where there is none.
     pub detail: i32,
-    /// How often it happened in a row before, without anything between.
+    /// How often it happened in a row before, without anything between; the count stands still at its greatest value.
     pub repeats: u16,
     /// The state.
     pub state: TaskState,
@@ -37,7 +34,7 @@ impl Events {
         events.extend_from_slice(&self.0[kept..]);
         match events.last_mut() {
             Some(last) if (last.state, last.cause, last.detail) == (event.state, event.cause, event.detail) => {
-                *last = Event { repeats: last.repeats.saturating_add(1).min(REPEATS_MAX), ..event };
+                *last = Event { repeats: last.repeats.saturating_add(1), ..event };
                 // The fold made no room necessary: keep what would have been dropped.
                 if kept > 0 {
                     events.insert(0, self.0[kept - 1]);
