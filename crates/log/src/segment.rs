@@ -173,7 +173,7 @@ impl<D: Disk> Ready<D> {
         };
         header.bytes = ready.bytes;
         let name = names::segment(header.first);
-        let written = ready.file.write_at(&[IoSlice::new(&header.encode())], 0).and_then(|()| ready.file.sync_data());
+        let written = ready.file.write_at(&[IoSlice::new(&header.encode())], 0).and_then(|()| ready.file.sync_all());
         if let Err(source) = written {
             let _ = self.disk.remove(names::SEGMENT_TEMPORARY);
             return Err(harmless(source));

@@ -2,5 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crashes;
+mod damage;
+mod faults;
 mod scripts;
 mod server;
+mod shared;
