@@ -91,6 +91,8 @@ pub struct CheckpointWriter<D: Disk> {
     file: Option<D::File>,
     header: CheckpointHeader,
     failures: u64,
+    /// Tells the writers of one log apart: two at once must not share a temporary file.
+    number: u64,
     table: Vec<u8>,
     end: u64,
     unsynced: u64,
@@ -119,12 +121,18 @@ impl FinishedCheckpoint {
 }
 
 impl<D: Disk> CheckpointWriter<D> {
-    /// `failures` tells the log later whether it has failed since.
-    pub(crate) fn create(disk: D, header: CheckpointHeader, failures: u64) -> Result<Self, CheckpointError> {
-        let mut writer = Self { disk, file: None, header, failures, table: Vec::new(), end: HEADER_BYTES, unsynced: 0 };
+    /// `failures` tells the log later whether it has failed since; `number` is new for each writer of a log.
+    pub(crate) fn create(
+        disk: D,
+        header: CheckpointHeader,
+        failures: u64,
+        number: u64,
+    ) -> Result<Self, CheckpointError> {
+        let (end, unsynced) = (HEADER_BYTES, 0);
+        let mut writer = Self { disk, file: None, header, failures, number, table: Vec::new(), end, unsynced };
         let name = writer.temporary_name();
         let create = || {
-            // Pages of an older file of this name may be stale after a failed sync: it must be a new file.
+            // An earlier process may have left one. Its pages may be stale after a failed sync: it must be a new file.
             if writer.disk.exists(&name)? {
                 writer.disk.remove(&name)?;
             }
@@ -218,7 +226,7 @@ impl<D: Disk> CheckpointWriter<D> {
     }
 
     fn temporary_name(&self) -> String {
-        names::checkpoint(self.header.sequence) + names::TEMPORARY_SUFFIX
+        format!("{}.{}{}", names::checkpoint(self.header.sequence), self.number, names::TEMPORARY_SUFFIX)
     }
 
     fn error(&self, action: &'static str, source: io::Error) -> CheckpointError {

@@ -96,6 +96,7 @@ pub struct Log<D: Disk> {
     pub(crate) broken: Option<String>,
     /// How often the log has broken: tells whether a checkpoint was begun before or after that.
     pub(crate) failures: u64,
+    pub(crate) checkpoints_begun: u64,
     /// One record, put together here so that it goes out in one write.
     pub(crate) buffer: Vec<u8>,
     pub(crate) bytes_since_checkpoint: u64,
@@ -419,7 +420,8 @@ impl<D: Disk> Log<D> {
             offset,
             new_segment: broken,
         };
-        CheckpointWriter::create(self.disk.clone(), header, self.failures)
+        self.checkpoints_begun += 1;
+        CheckpointWriter::create(self.disk.clone(), header, self.failures, self.checkpoints_begun)
     }
 
     /// Takes a finished checkpoint into use: what it replaces is removed, and a log that needed it is whole again.
@@ -429,7 +431,8 @@ impl<D: Disk> Log<D> {
     /// be removed are removed after the next checkpoint.
     pub fn checkpoint_done(&mut self, checkpoint: FinishedCheckpoint) -> Result<(), AppendError> {
         let header = checkpoint.header;
-        if header.new_segment && self.broken.is_some() && checkpoint.failures == self.failures {
+        // Only a checkpoint that was begun since the failure holds everything that was acknowledged.
+        if self.broken.is_some() && checkpoint.failures == self.failures {
             self.mend(&header)?;
         }
         self.bytes_since_checkpoint = 0;

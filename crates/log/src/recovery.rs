@@ -363,6 +363,7 @@ impl<D: Disk> Opening<D> {
             position,
             broken: None,
             failures: 0,
+            checkpoints_begun: 0,
             buffer: Vec::new(),
             bytes_since_checkpoint: walk.bytes,
         };

@@ -266,6 +266,26 @@ fn a_damaged_checkpoint_is_replaced_by_older_files_if_they_have_it_all() {
     }
 }
 
+/// The log must reach as far as the checkpoint did; where it ends earlier, the end is no torn tail.
+#[test]
+fn older_files_that_end_too_early_do_not_stand_in_for_a_checkpoint() {
+    let disk = SimulatedDisk::new(0);
+    let mut promises = Promises::default();
+    let (mut server, ..) = Server::open(disk.clone(), 1).unwrap();
+    (0..3).for_each(|_| server.append(&mut promises, b"covered", Committed).unwrap());
+    server.begin_checkpoint(&mut promises).unwrap();
+    server.finish_checkpoint(&mut promises).unwrap();
+    drop(server);
+    let mut folder = folder_of(&disk);
+    let [name] = &checkpoints(&folder)[..] else { panic!("one checkpoint was expected") };
+    let name = name.clone();
+    folder.get_mut(&name).unwrap()[70] ^= 1;
+    assert_eq!(open(&folder).unwrap().0, promises.state);
+    let last = places(&folder).pop().unwrap();
+    folder.get_mut(&last.file).unwrap()[last.offset + 70] ^= 1;
+    assert!(matches!(open(&folder), Err(OpenError::Damaged { file, offset: 64, .. }) if file == name));
+}
+
 #[test]
 fn a_checkpoint_whose_segment_is_gone_is_refused() {
     let (mut folder, _) = with_checkpoint(true);

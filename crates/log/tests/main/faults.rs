@@ -86,6 +86,7 @@ fn a_full_disk_fails_batches_alone_and_writing_goes_on_when_there_is_space() {
         }
     }
     assert!(passed > 1 && failed > 100, "{passed} passed, {failed} failed");
+    assert!(!disk.contents().contains_key("segment.temporary"), "what could not be finished takes no space");
     // The last batch can be proven durable, and the folder opened again and again, with no space at all.
     server.idle(&mut promises).unwrap();
     drop(server);
@@ -96,7 +97,6 @@ fn a_full_disk_fails_batches_alone_and_writing_goes_on_when_there_is_space() {
         server.log.close().unwrap();
     }
     assert_eq!(promises.state.len(), passed);
-    assert!(!disk.contents().contains_key("segment.temporary"), "what could not be finished takes no space");
     let mut server = Server::start(disk.clone(), 1, &mut promises).unwrap().unwrap();
     server.append(&mut promises, &[1; 1500], Committed).unwrap_err();
     disk.set_capacity(None);
@@ -199,6 +199,51 @@ fn a_checkpoint_from_before_the_failure_does_not_mend_the_log() {
     assert!(server.log.needs_checkpoint().is_some());
     let blocked = server.append(&mut promises, b"still", Committed);
     assert!(matches!(blocked, Err(AppendError::NeedsCheckpoint { .. })));
+
+    // Nor does one from an earlier failure.
+    let earlier = server.log.checkpoint_writer(Version(server.next_version - 1)).unwrap();
+    server.begin_checkpoint(&mut promises).unwrap();
+    server.finish_checkpoint(&mut promises).unwrap();
+    disk.plant(disk.calls() + 2, ERROR);
+    server.append(&mut promises, b"lost", Committed).unwrap_err();
+    let finished = earlier.finish().unwrap();
+    server.log.checkpoint_done(finished).unwrap();
+    assert!(server.log.needs_checkpoint().is_some());
+}
+
+#[test]
+fn a_blob_that_was_put_outlives_any_crash() {
+    // The SHA-256 of "abc".
+    let digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let hash = std::array::from_fn(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap());
+    let mut kept = 0;
+    for call in 1..16 {
+        for fault in [Fault::Crash, ERROR] {
+            for seed in 0..40 {
+                let (disk, server, _) = server(seed);
+                disk.plant(disk.calls() + call, fault);
+                let mut put = server.log.blobs().put(&hash, b"abc");
+                if fault == ERROR && seed % 2 == 0 && put.is_err() {
+                    put = server.log.blobs().put(&hash, b"abc");
+                    put.as_ref().unwrap();
+                }
+                drop(server);
+                let (server, ..) = Server::open(disk.power_cut(), 1).unwrap();
+                let found = server.log.blobs().get(&hash).unwrap();
+                assert!(found.is_some() || put.is_err(), "seed {seed}, {fault:?} at call {call}");
+                assert!(found.is_none_or(|found| found == b"abc"));
+                kept += u32::from(put.is_ok());
+                server.log.blobs().put(&hash, b"abc").unwrap();
+                assert_eq!(disk_names(&server), [""; 0], "leftovers stay");
+            }
+        }
+    }
+    assert!(kept > 100);
+}
+
+fn disk_names(server: &Server<SimulatedDisk>) -> Vec<String> {
+    use rollcall_log::Disk;
+    server.disk.list("blobs/unfinished").unwrap()
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub fn small(epoch: u64) -> Options {
 }
 
 pub struct Server<D: Disk> {
+    pub disk: D,
     pub log: Log<D>,
     pub next_version: u64,
     epoch: u64,
@@ -89,7 +90,7 @@ pub struct Server<D: Disk> {
 impl<D: Disk> Server<D> {
     /// Reads a whole folder.
     pub fn open(disk: D, epoch: u64) -> Result<(Self, Vec<Batch>, Vec<String>), OpenError> {
-        let opening = Log::open(disk, small(epoch))?;
+        let opening = Log::open(disk.clone(), small(epoch))?;
         let mut found = Vec::new();
         if let Some(checkpoint) = opening.checkpoint() {
             let mut buffer = Vec::new();
@@ -104,7 +105,7 @@ impl<D: Disk> Server<D> {
             found.push(Batch::of(record.version.0, record.payload));
             Ok::<(), OpenError>(())
         })?;
-        let server = Self { log, next_version: recovered.next_version.0, epoch, checkpoint: None };
+        let server = Self { disk, log, next_version: recovered.next_version.0, epoch, checkpoint: None };
         Ok((server, found, recovered.warnings.iter().map(ToString::to_string).collect()))
     }
 

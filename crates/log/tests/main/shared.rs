@@ -122,12 +122,14 @@ fn a_batch_larger_than_a_segment_gets_its_own<D: Disk>(disk: D) {
     let (mut log, recovered, _) = open(&disk);
     let large = vec![7; 50_000];
     let version = recovered.next_version.0;
-    log.append(Version(version), &[b"before"], Epoch(1), Relaxed).unwrap();
+    log.append(Version(version), &[&[1; 2900]], Epoch(1), Relaxed).unwrap();
+    // The segment that is ready is too small.
+    log.segment_preparer().unwrap().prepare().unwrap();
     log.append(Version(version + 1), &[&large], Epoch(1), Committed).unwrap();
     log.append(Version(version + 2), &[b"after"], Epoch(1), Committed).unwrap();
     drop(log);
     let (_, _, found) = open(&disk);
-    assert_eq!(found.iter().map(|(_, payload)| payload.len()).collect::<Vec<_>>(), [6, 50_000, 5]);
+    assert_eq!(found.iter().map(|(_, payload)| payload.len()).collect::<Vec<_>>(), [2900, 50_000, 5]);
 }
 
 fn a_batch_above_the_limit_is_refused<D: Disk>(disk: D) {
@@ -248,8 +250,27 @@ fn an_unfinished_checkpoint_leaves_nothing<D: Disk>(disk: D) {
     drop(writer);
     assert_eq!(disk.list("").unwrap(), before);
 
+    // Two at once do not get in each other's way.
+    let mut one = log.checkpoint_writer(recovered.next_version).unwrap();
+    let mut other = log.checkpoint_writer(recovered.next_version).unwrap();
+    one.write(b"one").unwrap();
+    other.write(b"other").unwrap();
+    drop(one.finish().unwrap());
+    let reader = |log: Log<D>| {
+        drop(log);
+        let opening = Log::open(disk.clone(), small(1)).unwrap();
+        let mut buffer = Vec::new();
+        let chunk = opening.checkpoint().unwrap().read_chunk(0, &mut buffer).unwrap().to_vec();
+        assert_eq!(chunk, b"one");
+        let (log, _) = opening.replay(|_| Ok::<(), OpenError>(())).unwrap();
+        log
+    };
+    let mut log = reader(log);
+    drop(other);
+    let before = disk.list("").unwrap();
+
     // A crash leaves the file; the next start removes it.
-    let mut writer = log.checkpoint_writer(recovered.next_version).unwrap();
+    let mut writer = log.checkpoint_writer(Version(recovered.next_version.0 + 100)).unwrap();
     writer.write(b"half").unwrap();
     std::mem::forget(writer);
     drop(log);
