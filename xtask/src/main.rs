@@ -1,2 +1,46 @@
-//! Every developer task.
-fn main() {}
+//! Every developer task, as `cargo xtask NAME`.
+//!
+//! - `test`: format, lints, dependencies, tidiness and all tests; what a change must pass.
+//! - `demo`: builds the binary, starts it, runs the example job, and leaves it to be tried.
+//! - `check-dependencies`: licences and duplicate versions of what we depend on.
+//!
+//! Tasks run the same commands that a person would, and print them. They need nothing but cargo: what is missing is
+//! installed, and said.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod demo;
+mod dependencies;
+mod licences;
+mod tests;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+/// Every developer task.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Everything that a change must pass.
+    Test,
+    /// Builds the binary, starts `rollcall dev`, and runs the example job.
+    Demo(demo::DemoArguments),
+    /// Licences and duplicate versions of the dependencies.
+    CheckDependencies,
+}
+
+fn main() -> anyhow::Result<()> {
+    commands::enter_root()?;
+    match Arguments::parse().task {
+        Task::Test => tests::run(),
+        Task::Demo(arguments) => demo::run(&arguments),
+        Task::CheckDependencies => dependencies::check(),
+    }
+}

@@ -4,12 +4,10 @@ use crate::{Command, CommandError};
 use rollcall_schema::Unknown;
 use rollcall_store::{Query, RowNumber, Transaction};
 use rollcall_types::{
-    CauseCode, Event, Events, JobKind, JobName, JobRow, Namespace, SpecHash, SpecRow, Task, TaskState, Uid, UserName,
+    CauseCode, Event, Events, INSTANCES_MAX, JobKind, JobName, JobRow, Namespace, SpecHash, SpecRow, Task, TaskState,
+    Uid, UserName,
 };
 use std::sync::Arc;
-
-/// The most instances a job may have.
-pub const INSTANCES_MAX: u32 = 1000;
 
 /// Makes a job, or changes it to run something else. Submitting the same again changes nothing.
 #[derive(Clone, Debug)]

@@ -34,7 +34,7 @@ mod tasks;
 pub use agents::{LoseTasks, RegisterAgent};
 pub use error::CommandError;
 pub use history::{HistoryBounds, TRIMMED_AT_ONCE_MAX, TrimHistory, Trimmed};
-pub use jobs::{INSTANCES_MAX, JobChange, StopJob, Stopped, SubmitJob, Submitted};
+pub use jobs::{JobChange, StopJob, Stopped, SubmitJob, Submitted};
 pub use tasks::{ExplainPending, PlaceTask, Report, ReportTask};
 
 use rollcall_store::Transaction;

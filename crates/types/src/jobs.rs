@@ -2,12 +2,15 @@
 
 use crate::{JobName, Namespace, SpecHash, Uid, UserName};
 use rollcall_schema::{Enumeration, Row, Time, Unknown};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How a job is meant to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Enumeration)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Enumeration, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// It is kept running.
+    #[default]
     #[word(number = 1)]
     Service,
     /// It runs to its end.

@@ -9,6 +9,7 @@
 //! - Each is a row: [`AgentRow`], [`JobRow`], [`SpecRow`], [`Task`]. Their schemas are derived from these types, so what a column means
 //!   is said here and nowhere else.
 //! - A task's [`TaskState`] moves only as [`TaskState::may_become`] allows.
+//! - A [`JobFile`] is what an owner writes; [`JobFile::parse`] gives the job or all of its mistakes.
 //! - Every state that a person may ask "why?" about carries a [`CauseCode`].
 //!
 //! ## Never
@@ -19,17 +20,26 @@
 mod agents;
 mod cause;
 mod events;
+mod expand;
 mod ids;
+mod job_file;
 mod jobs;
-mod limits;
+mod nearest;
 mod state;
 mod tasks;
+pub mod units;
 
 pub use agents::{AgentRow, AgentState};
 pub use cause::CauseCode;
 pub use events::{EVENTS_MAX, Event, Events};
+pub use expand::{ExpandError, expand};
 pub use ids::{AgentName, JobName, Namespace, SpecHash, Uid, UserName};
+pub use job_file::{
+    COMMAND_WORDS_MAX, Command, DEFAULT_CPUS, DEFAULT_MEMORY_BYTES, DEFAULT_NAMESPACE, ENVIRONMENT_NAMES_MAX,
+    INSTANCES_MAX, JOB_FILE_BYTES_MAX, JobFile, JobFileError, JobFileErrors, NAME_CHARACTERS_MAX, Resources,
+    example_web, name_problem,
+};
 pub use jobs::{JobKind, JobRow, SpecRow};
-pub use limits::{NAME_BYTES_MAX, SPEC_BYTES_MAX};
+pub use nearest::nearest;
 pub use state::{Section, TaskState};
 pub use tasks::Task;
