@@ -81,7 +81,8 @@ impl Store {
         self.ring.clear(self.snapshot().version());
     }
 
-    pub(crate) fn publish(&self, prepared: Prepared) {
+    /// Makes a prepared batch visible. Batches are published in the order in which they were prepared, each once its record is on disk.
+    pub fn publish(&self, prepared: Prepared) {
         let (version, time) = (prepared.snapshot.version(), prepared.snapshot.time());
         let replaced = self.published.swap(prepared.snapshot.state.clone());
         self.retained.push(Snapshot { state: replaced }, prepared.copied_bytes, time);

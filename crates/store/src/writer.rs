@@ -46,10 +46,10 @@ impl Writer {
         let mut state = State::clone(&self.tip);
         state.version = version;
         state.time = now.max(state.time);
-        Batch { writer: self, state, changes: Vec::new(), undone: Vec::new() }
+        Batch { writer: self, state, changes: Vec::new(), undone: Vec::new(), written_bytes: 0 }
     }
 
-    /// Makes a prepared batch visible. Batches are published in the order in which they were prepared.
+    /// Makes a prepared batch visible, as [`Store::publish`].
     pub fn publish(&mut self, prepared: Prepared) {
         self.store.publish(prepared);
     }
@@ -72,6 +72,7 @@ pub struct Batch<'w> {
     changes: Vec<Change>,
     /// Partitions that an undone command may have made.
     undone: Vec<(usize, PartitionId)>,
+    written_bytes: usize,
 }
 
 /// A commit that is not yet visible.
@@ -110,6 +111,11 @@ impl Batch<'_> {
         self.state.version
     }
 
+    /// About how many bytes the rows take that were written so far.
+    pub fn written_bytes(&self) -> usize {
+        self.written_bytes
+    }
+
     /// Runs one command. It sees what earlier commands of the batch did; if it fails, all that it did is undone.
     ///
     /// # Errors
@@ -126,9 +132,12 @@ impl Batch<'_> {
             bytes: 0,
         };
         let result = command(&mut transaction);
+        let bytes = transaction.bytes;
         if result.is_err() {
             self.undo(mark);
             self.state.next_number = next_number;
+        } else {
+            self.written_bytes += bytes;
         }
         result
     }

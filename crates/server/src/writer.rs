@@ -1,0 +1,226 @@
+//! The writer's thread: commands in, commits out.
+
+mod commit;
+
+use commit::{Committer, InFlight};
+use rollcall_commands::{Command, CommandError};
+use rollcall_log::{Disk, Log};
+use rollcall_schema::Time;
+use rollcall_store::{Batch, Store, Version, Writer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+
+/// The most commands of one batch, which is one commit and one version.
+pub const BATCH_COMMANDS_MAX: usize = 1024;
+
+/// The most commands that wait for the writer; who sends more waits.
+pub const WRITE_QUEUE_MAX: usize = 4096;
+
+/// A batch whose record has reached this size is ended.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// How many prepared batches wait for the log thread beside the one it works on.
+const PREPARED_MAX: usize = 1;
+
+/// Why a command was not done, or may not have been.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// The command was refused. Nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] CommandError),
+    /// The change could not be made durable. Reading goes on.
+    #[error("the change could not be written to disk, and was not made: {reason}")]
+    NotDurable {
+        /// What the disk said, and what to do.
+        reason: String,
+    },
+    /// The disk failed while the change was written: it is not visible, but a start soon after may find it on disk.
+    #[error(
+        "the disk failed while the change was written; it is not made now, but may be there after a restart: {reason}"
+    )]
+    Uncertain {
+        /// What the disk said, and what to do.
+        reason: String,
+    },
+    /// The server is stopping.
+    #[error("the server is stopping and takes no more changes")]
+    Stopping,
+}
+
+/// Called when the outcome of a command's batch is known.
+type Answer = Box<dyn FnOnce(Result<Version, WriteError>) + Send>;
+
+/// Runs a command in a batch.
+type Run = Box<dyn FnOnce(&mut Batch<'_>) -> Answer + Send>;
+
+/// What was written so far.
+#[derive(Debug, Default)]
+pub struct WriteCounts {
+    /// Commands that were run.
+    pub commands: AtomicU64,
+    /// Commits that were published.
+    pub commits: AtomicU64,
+    /// Commits that could not be made durable.
+    pub failed_commits: AtomicU64,
+    /// Checkpoints that were written.
+    pub checkpoints: AtomicU64,
+    /// Nanoseconds of processor time that the writer's thread has used.
+    pub writer_cpu_nanos: AtomicU64,
+}
+
+/// How the writer works.
+#[derive(Clone, Copy)]
+pub struct WriterSettings {
+    /// Where the time of commits comes from.
+    pub clock: fn() -> Time,
+    /// A checkpoint is begun when so many bytes were appended since the last one, or twice its size if that is more.
+    pub checkpoint_after_bytes: u64,
+}
+
+impl WriterSettings {
+    /// The usual ones.
+    pub fn new() -> WriterSettings {
+        WriterSettings { clock: crate::clock::now, checkpoint_after_bytes: 64 << 20 }
+    }
+}
+
+impl Default for WriterSettings {
+    fn default() -> Self {
+        WriterSettings::new()
+    }
+}
+
+/// Sends commands to the writer. Cloning it is cheap.
+#[derive(Clone)]
+pub struct WriterHandle {
+    queue: mpsc::Sender<Run>,
+    store: Arc<Store>,
+    counts: Arc<WriteCounts>,
+}
+
+/// The running threads; they end when the last handle is gone.
+pub struct WriterThreads {
+    writer: JoinHandle<()>,
+    committer: JoinHandle<()>,
+}
+
+impl WriterThreads {
+    /// Waits until all that was sent is written and the log is closed.
+    pub fn join(self) {
+        for thread in [self.writer, self.committer] {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl WriterHandle {
+    /// Starts the writer's thread and the log's.
+    ///
+    /// # Errors
+    /// If the system has no room for another thread.
+    pub fn start<D: Disk>(
+        writer: Writer,
+        log: Log<D>,
+        settings: WriterSettings,
+    ) -> std::io::Result<(WriterHandle, WriterThreads)> {
+        let (queue, commands) = mpsc::channel(WRITE_QUEUE_MAX);
+        let (prepared, to_log) = sync_channel(PREPARED_MAX);
+        let counts = Arc::new(WriteCounts::default());
+        let store = writer.store().clone();
+        let committer = Committer::new(store.clone(), log, settings, counts.clone());
+        let generation = committer.generation();
+        let committer = std::thread::Builder::new().name("log".into()).spawn(move || committer.run(&to_log))?;
+        let counted = counts.clone();
+        let writing = move || write(writer, commands, &prepared, &generation, settings, &counted);
+        let writer = std::thread::Builder::new().name("writer".into()).spawn(writing)?;
+        Ok((WriterHandle { queue, store, counts }, WriterThreads { writer, committer }))
+    }
+
+    /// The store that is written to.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// What was written so far.
+    pub fn counts(&self) -> &WriteCounts {
+        &self.counts
+    }
+
+    /// Has a command run. The answer comes with the version of its commit, once that is as durable as its tables ask for and visible: a snapshot
+    /// taken after the answer has it.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn run<C>(&self, command: C) -> Result<(C::Answer, Version), WriteError>
+    where
+        C: Command + Send + 'static,
+        C::Answer: Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let run: Run = Box::new(move |batch| {
+            let answer = batch.attempt(|change| command.apply(change));
+            Box::new(move |outcome| {
+                // A client that went away does not want to know.
+                let _ = sender.send(match (answer, outcome) {
+                    (Ok(answer), Ok(version)) => Ok((answer, version)),
+                    // A refusal rests on what the batch saw, so it is given only when that is durable.
+                    (Err(refused), Ok(_)) => Err(WriteError::Refused(refused)),
+                    (_, Err(failed)) => Err(failed),
+                });
+            })
+        });
+        self.queue.send(run).await.map_err(|_| WriteError::Stopping)?;
+        receiver.await.map_err(|_| WriteError::Stopping)?
+    }
+}
+
+/// The writer's loop.
+fn write(
+    mut writer: Writer,
+    mut commands: mpsc::Receiver<Run>,
+    prepared: &SyncSender<InFlight>,
+    generation: &AtomicU64,
+    settings: WriterSettings,
+    counts: &WriteCounts,
+) {
+    let mut current = generation.load(Ordering::Acquire);
+    while let Some(first) = commands.blocking_recv() {
+        let newest = generation.load(Ordering::Acquire);
+        if newest != current {
+            // A batch failed: what was prepared on top of it fails too, and work goes on from what is published.
+            writer.abandon();
+            current = newest;
+        }
+        let mut batch = writer.begin((settings.clock)());
+        let mut answers = Vec::with_capacity(64);
+        answers.push(first(&mut batch));
+        while answers.len() < BATCH_COMMANDS_MAX
+            && batch.written_bytes() < BATCH_BYTES_MAX
+            && let Ok(next) = commands.try_recv()
+        {
+            answers.push(next(&mut batch));
+        }
+        counts.commands.fetch_add(answers.len() as u64, Ordering::Relaxed);
+        let in_flight = InFlight { prepared: batch.prepare(), answers, generation: current };
+        if prepared.send(in_flight).is_err() {
+            // The log thread has ended, which it does only with the server; the answers are dropped unanswered.
+            return;
+        }
+        counts.writer_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Processor time that this thread has used.
+fn thread_cpu_nanos() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests;

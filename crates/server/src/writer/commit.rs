@@ -1,0 +1,221 @@
+//! The log's thread: append, publish, answer, in this order.
+
+use super::{Answer, WriteCounts, WriteError, WriterSettings};
+use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log};
+use rollcall_schema::Durability;
+use rollcall_store::{Prepared, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Relaxed changes are on disk, and the last batch is proven to be, after so long at most.
+const IDLE_MILLIS: u64 = 100;
+
+/// After a failed checkpoint the next one is begun after so many more batches or idle turns.
+const RETRY_TURNS: u64 = 10;
+
+/// A batch on its way to disk.
+pub(super) struct InFlight {
+    /// `None` if the batch changed nothing: its answers still wait for the batches before it.
+    pub(super) prepared: Option<Prepared>,
+    pub(super) answers: Vec<Answer>,
+    /// Batches of a generation before the present one were prepared on top of one that failed.
+    pub(super) generation: u64,
+}
+
+pub(super) struct Committer<D: Disk> {
+    store: Arc<Store>,
+    log: Log<D>,
+    settings: WriterSettings,
+    counts: Arc<WriteCounts>,
+    generation: Arc<AtomicU64>,
+    checkpoint: Checkpoint,
+    last_checkpoint_bytes: u64,
+}
+
+/// The checkpoint that is being written beside the log's thread.
+enum Checkpoint {
+    None,
+    Running(JoinHandle<Result<FinishedCheckpoint, CheckpointError>>),
+    /// The last one failed; not before so many more idle turns is the next one begun.
+    Failed(u64),
+}
+
+impl<D: Disk> Committer<D> {
+    pub(super) fn new(store: Arc<Store>, log: Log<D>, settings: WriterSettings, counts: Arc<WriteCounts>) -> Self {
+        let generation = Arc::default();
+        Committer { store, log, settings, counts, generation, checkpoint: Checkpoint::None, last_checkpoint_bytes: 0 }
+    }
+
+    /// Grows by one when a batch fails.
+    pub(super) fn generation(&self) -> Arc<AtomicU64> {
+        self.generation.clone()
+    }
+
+    /// Works until the writer's thread has ended and all it prepared is answered.
+    pub(super) fn run(mut self, inbox: &Receiver<InFlight>) {
+        loop {
+            let next = match self.owes_work() {
+                true => inbox.recv_timeout(Duration::from_millis(IDLE_MILLIS)),
+                false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match next {
+                Ok(in_flight) => self.commit(in_flight),
+                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.tend_checkpoint();
+        }
+        if let Checkpoint::Running(thread) = std::mem::replace(&mut self.checkpoint, Checkpoint::None) {
+            self.take_checkpoint(thread);
+        }
+        if let Err(error) = self.log.close() {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the log was not closed cleanly; the next start recovers it"
+            );
+        }
+    }
+
+    /// Whether something must be done soon even if nothing more comes.
+    fn owes_work(&self) -> bool {
+        let broken = self.log.needs_checkpoint().is_some();
+        broken
+            || self.log.needs_sync()
+            || self.log.needs_idle_record()
+            || matches!(self.checkpoint, Checkpoint::Running(_))
+    }
+
+    fn commit(&mut self, in_flight: InFlight) {
+        let InFlight { prepared, answers, generation } = in_flight;
+        let outcome = if generation != self.generation.load(Ordering::Relaxed) {
+            let reason =
+                "an earlier change failed to be written, and this one was made on top of it; send it again".into();
+            Err(WriteError::NotDurable { reason })
+        } else {
+            match prepared {
+                None => Ok(self.store.snapshot().version()),
+                Some(prepared) => self.make_durable(&prepared).map(|()| {
+                    let version = prepared.version();
+                    self.store.publish(prepared);
+                    self.counts.commits.fetch_add(1, Ordering::Relaxed);
+                    version
+                }),
+            }
+        };
+        if outcome.is_err() && generation == self.generation.load(Ordering::Relaxed) {
+            self.counts.failed_commits.fetch_add(1, Ordering::Relaxed);
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        answers.into_iter().for_each(|answer| answer(outcome.clone()));
+        self.prepare_segment();
+    }
+
+    fn make_durable(&mut self, prepared: &Prepared) -> Result<(), WriteError> {
+        let broken_before = self.log.needs_checkpoint().is_some();
+        let version = rollcall_log::Version(prepared.version().0);
+        let class = match prepared.durability {
+            Durability::Committed => DurabilityClass::Committed,
+            Durability::Relaxed => DurabilityClass::Relaxed,
+            Durability::Volatile => return self.log.reserve(version).map_err(|error| not_durable(&error, false)),
+        };
+        let appended = self.log.append(version, &[&prepared.record], self.log.epoch(), class);
+        appended.map(drop).map_err(|error| not_durable(&error, !broken_before))
+    }
+
+    /// What is owed when nothing came for a while.
+    fn settle(&mut self) {
+        if self.log.needs_checkpoint().is_some() {
+            return;
+        }
+        if let Err(error) = self.log.idle_record() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "relaxed changes are not yet on disk");
+        }
+    }
+
+    /// Has the next segment made ready beside this thread, so that no append waits for it.
+    fn prepare_segment(&mut self) {
+        let Some(preparer) = self.log.segment_preparer() else { return };
+        let prepare = move || {
+            if let Err(error) = preparer.prepare() {
+                tracing::warn!(%error, "the next log segment could not be made ready; it is made when it is needed");
+            }
+        };
+        // Without another thread the segment is made when it is needed.
+        let _ = std::thread::Builder::new().name("segment".into()).spawn(prepare);
+    }
+
+    fn tend_checkpoint(&mut self) {
+        match std::mem::replace(&mut self.checkpoint, Checkpoint::None) {
+            Checkpoint::Running(thread) if thread.is_finished() => self.take_checkpoint(thread),
+            Checkpoint::Failed(turns @ 1..) => self.checkpoint = Checkpoint::Failed(turns - 1),
+            Checkpoint::None | Checkpoint::Failed(_) if self.wants_checkpoint() => self.begin_checkpoint(),
+            same => self.checkpoint = same,
+        }
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes.saturating_mul(2));
+        self.log.needs_checkpoint().is_some() || self.log.bytes_since_checkpoint() >= enough
+    }
+
+    fn begin_checkpoint(&mut self) {
+        let snapshot = self.store.snapshot();
+        let begun = self.log.checkpoint_writer(rollcall_log::Version(snapshot.version().0)).and_then(|mut writer| {
+            let write = move || {
+                snapshot.write_checkpoint(|chunk| writer.write(chunk))?;
+                writer.finish()
+            };
+            let spawned = std::thread::Builder::new().name("checkpoint".into()).spawn(write);
+            spawned.map_err(|source| CheckpointError::Io {
+                action: "starting a thread for",
+                file: "a checkpoint".into(),
+                source,
+            })
+        });
+        self.checkpoint = match begun {
+            Ok(thread) => Checkpoint::Running(thread),
+            Err(error) => failed_checkpoint(&error),
+        };
+    }
+
+    fn take_checkpoint(&mut self, thread: JoinHandle<Result<FinishedCheckpoint, CheckpointError>>) {
+        match thread.join() {
+            Ok(Ok(finished)) => {
+                self.last_checkpoint_bytes = finished.bytes();
+                match self.log.checkpoint_done(finished) {
+                    Ok(()) => drop(self.counts.checkpoints.fetch_add(1, Ordering::Relaxed)),
+                    Err(error) => self.checkpoint = failed_checkpoint(&error),
+                }
+            }
+            Ok(Err(error)) => self.checkpoint = failed_checkpoint(&error),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn failed_checkpoint(error: &(dyn std::error::Error + 'static)) -> Checkpoint {
+    tracing::warn!(error, "no checkpoint could be written; the log keeps growing until one can");
+    Checkpoint::Failed(RETRY_TURNS)
+}
+
+fn not_durable(error: &AppendError, may_be_there: bool) -> WriteError {
+    let reason = with_causes(error);
+    match error {
+        AppendError::NeedsCheckpoint { .. } if may_be_there => WriteError::Uncertain { reason },
+        _ => WriteError::NotDurable { reason },
+    }
+}
+
+/// An error and what caused it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
