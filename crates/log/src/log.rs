@@ -424,6 +424,20 @@ impl<D: Disk> Log<D> {
         CheckpointWriter::create(self.disk.clone(), header, self.failures, self.checkpoints_begun)
     }
 
+    /// Begins a checkpoint of a state that does not come from this log, as a restore from a backup does. Every batch
+    /// before it is void once the checkpoint is finished, so nothing can be appended until `checkpoint_done`: the log needs a checkpoint
+    /// from here on, this one or, if the restore is given up, one of the state before.
+    ///
+    /// # Errors
+    /// As for `checkpoint_writer`.
+    pub fn restore_writer(&mut self, version: Version) -> Result<CheckpointWriter<D>, CheckpointError> {
+        if self.broken.is_none() {
+            self.sync().map_err(CheckpointError::Sync)?;
+            self.break_off("a restore was begun and is not finished".to_owned());
+        }
+        self.checkpoint_writer(version)
+    }
+
     /// Takes a finished checkpoint into use: what it replaces is removed, and a log that needed it is whole again.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ use crate::names;
 use crate::names::Epoch;
 use crate::names::Sequence;
 use crate::names::Version;
+use crate::record::RECORD_HEADER_BYTES;
 use crate::record::RecordHeader;
 use crate::record::RecordKind;
 use crate::record::find_proof;
@@ -40,6 +41,7 @@ use crate::segment::Ready;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::segment::Segment;
 use crate::segment::SegmentHeader;
+use crate::segment::without_trailing_zeros;
 
 /// A batch, as it was appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,13 +130,15 @@ fn refuse_without_format<D: Disk>(disk: &D, segments: &[u64], checkpoints: &[u64
         let Ok((file, header)) = segment::open_segment(disk, *first) else {
             return Err(missing(names::segment(*first)));
         };
-        let bytes = segment::read_from(&file, &header, SEGMENT_HEADER_BYTES).map_err(|source| OpenError::Io {
+        let mut bytes = Vec::new();
+        let read = segment::read_from(&file, &header, SEGMENT_HEADER_BYTES, &mut bytes);
+        read.map_err(|source| OpenError::Io {
             action: "reading",
             folder: disk.describe(),
             file: names::segment(*first),
             source,
         })?;
-        if *first != 1 || bytes.iter().any(|byte| *byte != 0) {
+        if *first != 1 || without_trailing_zeros(&bytes) > 0 {
             return Err(missing(names::segment(*first)));
         }
     }
@@ -216,8 +220,9 @@ impl<D: Disk> Opening<D> {
             return Err(self.refusal(self.missing(names::segment(first), needed_by)).into());
         }
         let mut begun = true;
+        let mut buffer = Vec::new();
         loop {
-            let mut tail = self.read_segment(first, offset)?;
+            let mut tail = self.read_segment(first, offset, buffer)?;
             if tail.header.follows_checkpoint && !begun {
                 let error = self.missing(names::checkpoint(first - 1), tail.name());
                 return Err(self.refusal(error).into());
@@ -226,6 +231,7 @@ impl<D: Disk> Opening<D> {
             walk.read(&mut tail, apply)?;
             if walk.next > first && self.segments.contains(&walk.next) {
                 (first, offset) = (walk.next, SEGMENT_HEADER_BYTES);
+                buffer = tail.bytes;
                 walk.enter_segment();
                 continue;
             }
@@ -234,7 +240,7 @@ impl<D: Disk> Opening<D> {
         }
     }
 
-    fn read_segment(&mut self, first: u64, offset: u64) -> Result<Tail<D::File>, OpenError> {
+    fn read_segment(&self, first: u64, offset: u64, mut bytes: Vec<u8>) -> Result<Tail<D::File>, OpenError> {
         let name = names::segment(first);
         let io = |source| OpenError::Io { action: "reading", folder: self.disk.describe(), file: name.clone(), source };
         let (file, header) = segment::open_segment(&self.disk, first).map_err(|error| match error {
@@ -245,7 +251,7 @@ impl<D: Disk> Opening<D> {
             let what = format!("the checkpoint says that the log goes on at byte {offset}, which is outside");
             return Err(self.damaged(name.clone(), header.bytes, what));
         }
-        let bytes = segment::read_from(&file, &header, offset).map_err(io)?;
+        segment::read_from(&file, &header, offset, &mut bytes).map_err(io)?;
         Ok(Tail { file, header, offset, bytes, end: 0, dirty: 0 })
     }
 
@@ -261,8 +267,8 @@ impl<D: Disk> Opening<D> {
             return Err(self.refusal(self.damaged(tail.name(), here, what)));
         }
         let rest = &tail.bytes[tail.end..];
-        tail.dirty = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        if let Some((offset, sequence)) = find_proof(rest, 0, tail.header.salt, walk.next) {
+        tail.dirty = without_trailing_zeros(rest);
+        if let Some((offset, sequence)) = find_proof(&rest[..tail.scanned()], 0, tail.header.salt, walk.next) {
             let what = format!(
                 "record {} is not what was written, but record {sequence} at byte {} says that it was on disk",
                 walk.next,
@@ -420,6 +426,11 @@ struct Tail<F> {
 impl<F> Tail<F> {
     fn name(&self) -> String {
         names::segment(self.header.first)
+    }
+
+    /// How much after the sound records may hold others: the last header may end in zeros.
+    fn scanned(&self) -> usize {
+        (self.dirty + RECORD_HEADER_BYTES as usize).min(self.bytes.len() - self.end)
     }
 }
 

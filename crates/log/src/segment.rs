@@ -228,14 +228,34 @@ pub(crate) fn open_segment<D: Disk>(disk: &D, first: u64) -> Result<(D::File, Se
     Ok((file, header))
 }
 
-/// Reads a segment from `offset` to its end, in large pieces.
-pub(crate) fn read_from(file: &impl DiskFile, header: &SegmentHeader, offset: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; (header.bytes - offset) as usize];
+/// Reads a segment from `offset` to its end, in large pieces, into a buffer that is used again for each segment.
+pub(crate) fn read_from(
+    file: &impl DiskFile,
+    header: &SegmentHeader,
+    offset: u64,
+    bytes: &mut Vec<u8>,
+) -> io::Result<()> {
+    bytes.resize((header.bytes - offset) as usize, 0);
     let mut start = 0;
     while start < bytes.len() {
         let end = bytes.len().min(start + READ_BYTES);
         read_exact_at(file, &mut bytes[start..end], offset + start as u64)?;
         start = end;
     }
-    Ok(bytes)
+    Ok(())
+}
+
+/// How long the bytes are without the zeros at their end. Most of the last segment is zeros, so they are compared in
+/// blocks.
+pub(crate) fn without_trailing_zeros(bytes: &[u8]) -> usize {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let mut end = bytes.len();
+    while end > 0 {
+        let start = end.saturating_sub(ZEROS.len());
+        if bytes[start..end] != ZEROS[..end - start] {
+            return start + bytes[start..end].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        }
+        end = start;
+    }
+    0
 }

@@ -7,6 +7,7 @@ use rollcall_log::CheckpointError;
 use rollcall_log::DurabilityClass::Committed;
 use rollcall_log::DurabilityClass::Relaxed;
 use rollcall_log::Epoch;
+use rollcall_log::OpenError;
 use rollcall_log::Version;
 use rollcall_sim::CallKind;
 use rollcall_sim::Fault;
@@ -257,5 +258,37 @@ fn a_failed_checkpoint_changes_nothing() {
         drop(server);
         Server::start(disk.power_cut(), 1, &mut promises).unwrap().unwrap();
         assert_eq!(promises.state.len(), 31, "{result:?}");
+    }
+}
+
+/// A restored state is not what the batches before it make, so they can never stand in for it.
+#[test]
+fn a_restore_replaces_the_log_as_a_whole() {
+    for finished in [true, false] {
+        let (disk, mut server, mut promises) = server(1);
+        (0..5).for_each(|_| server.append(&mut promises, b"before", Committed).unwrap());
+        let restored = Promises { state: vec![crate::server::Batch::of(7, b"restored")], ..Promises::default() };
+        let mut writer = server.log.restore_writer(Version(server.next_version)).unwrap();
+        crate::server::write_chunks(&mut writer, &restored.state).unwrap();
+        let blocked = server.log.append(Version(server.next_version + 1), &[b"x"], Epoch(1), Committed);
+        assert!(matches!(blocked, Err(AppendError::NeedsCheckpoint { .. })));
+        if !finished {
+            drop((writer, server));
+            Server::start(disk.power_cut(), 1, &mut promises).unwrap().unwrap();
+            assert_eq!(promises.state.len(), 5);
+            continue;
+        }
+        let done = writer.finish().unwrap();
+        server.log.checkpoint_done(done).unwrap();
+        server.next_version += 1;
+        promises = restored;
+        server.append(&mut promises, b"after", Committed).unwrap();
+        drop(server);
+        let disk = disk.power_cut();
+        drop(Server::start(disk.clone(), 1, &mut promises).unwrap().unwrap());
+        let checkpoint = disk.contents().into_keys().find(|name| name.starts_with("checkpoint-")).unwrap();
+        disk.flip(&checkpoint, 70, 1).unwrap();
+        let refused = Server::open(disk.kill(), 1).map(|_| ()).unwrap_err();
+        assert!(matches!(&refused, OpenError::Damaged { file, .. } if *file == checkpoint), "{refused}");
     }
 }

@@ -198,7 +198,7 @@ impl<D: Disk> Server<D> {
     }
 }
 
-fn write_chunks<D: Disk>(writer: &mut CheckpointWriter<D>, batches: &[Batch]) -> Result<(), String> {
+pub fn write_chunks<D: Disk>(writer: &mut CheckpointWriter<D>, batches: &[Batch]) -> Result<(), String> {
     for chunk in batches.chunks(5) {
         let bytes: Vec<u8> =
             chunk.iter().flat_map(|batch| [batch.version.to_le_bytes(), batch.sum.to_le_bytes()]).flatten().collect();
