@@ -12,6 +12,8 @@ use crate::commands::{cargo, ensure_programs, run as step};
 
 /// How the line begins in which `rollcall dev` says where it listens.
 const ADDRESS_LABEL: &str = "API";
+/// How the last line of its greeting begins.
+const LAST_LINE_LABEL: &str = "Ctrl-C";
 
 #[derive(Debug, Args)]
 pub struct DemoArguments {
@@ -90,15 +92,19 @@ fn start(binary: &Path, folder: &Path) -> anyhow::Result<(Child, Lines<BufReader
     Ok((dev, BufReader::new(out).lines()))
 }
 
-/// Prints what the server says up to its address.
+/// Prints the server's greeting and finds its address in it.
 async fn address(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<String> {
+    let mut address = None;
     while let Some(line) = lines.next_line().await? {
         println!("{line}");
-        if let Some(address) = line.trim_start().strip_prefix(ADDRESS_LABEL) {
-            return Ok(address.trim().to_owned());
+        if let Some(text) = line.trim_start().strip_prefix(ADDRESS_LABEL) {
+            address = Some(text.trim().to_owned());
+        }
+        if line.starts_with(LAST_LINE_LABEL) {
+            return address.context("rollcall dev did not say where it listens");
         }
     }
-    bail!("rollcall dev ended without saying where it listens")
+    bail!("rollcall dev ended before it was ready")
 }
 
 async fn example(binary: &Path, folder: &Path, address: &str) -> anyhow::Result<()> {

@@ -16,6 +16,8 @@ mod licences;
 mod tests;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Every developer task.
@@ -36,9 +38,19 @@ enum Task {
     CheckDependencies,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
     commands::enter_root()?;
-    match Arguments::parse().task {
+    match task {
         Task::Test => tests::run(),
         Task::Demo(arguments) => demo::run(&arguments),
         Task::CheckDependencies => dependencies::check(),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rollcall_sandbox::{Sandboxes, guard_main};
 
-use crate::support::{first_line, place, running, runs, settings, shell, wait_for_end};
+use crate::support::{Place, first_line, place, running, runs, settings, shell, wait_for_end};
 
 fn argument_after(marker: &str) -> Option<String> {
     let mut arguments = std::env::args().skip_while(|argument| argument != marker);
@@ -60,31 +60,33 @@ async fn a_guard_that_died_is_replaced_and_told_everything() {
     let place = place();
     let first = place.start(shell("a", "sleep 1000"));
     let pid = running(&first).await;
-    kill_guards();
+    kill_guards(&place);
     let second = place.start(shell("b", "sleep 1000"));
     running(&second).await;
     assert!(runs(pid), "the death of a guard kills no task");
-    assert_eq!(guards().len(), 1);
+    assert_eq!(guards(&place).len(), 1);
     first.stop(std::time::Duration::ZERO);
     second.stop(std::time::Duration::ZERO);
     first.ended().await;
     second.ended().await;
 }
 
-/// The guards that this process started.
-fn guards() -> Vec<i32> {
+/// The guards that this process started for a place.
+fn guards(place: &Place) -> Vec<i32> {
     let children = std::fs::read_dir("/proc/self/task").expect("proc is mounted").flatten().flat_map(|thread| {
         let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         list.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()
     });
+    let folder = place.folder.path().to_string_lossy();
     let is_guard = |pid: &String| {
-        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with("rollcall-guard"))
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with("rollcall-guard") && line.contains(&*folder)
     };
     children.filter(is_guard).map(|pid| pid.parse().expect("a number")).collect()
 }
 
-fn kill_guards() {
-    for guard in guards() {
+fn kill_guards(place: &Place) {
+    for guard in guards(place) {
         let pid = rustix::process::Pid::from_raw(guard).expect("a number");
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("is ours");
         wait_for_end(guard);

@@ -36,7 +36,8 @@ async fn a_task_gets_path_home_lang_and_its_own_environment_and_nothing_else() {
 #[tokio::test]
 async fn a_task_is_alone_in_its_session_with_a_folder_of_its_own_and_no_input() {
     let place = place();
-    let line = "cat; pwd; echo $HOME; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); touch mine; ls; readlink /proc/self/fd/*; true";
+    let line = "cat; pwd; echo $HOME; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); touch mine; ls
+        readlink /proc/self/fd/*; true";
     let (outcome, out, err) = place.run("a", line).await;
     assert_eq!((&outcome, err.as_str()), (&DONE, ""));
     let lines: Vec<&str> = out.lines().collect();

@@ -18,11 +18,14 @@ pub struct Place {
     pub folder: TempDir,
 }
 
-/// This test program run as a guard: the name of a test is how one gets into it, the last word makes it act.
-pub fn guard_command() -> GuardCommand {
+/// This test program run as a guard: the name of a test is how one gets into it, the next word makes it act, and the
+/// folder tells it from the guards of other tests in this process.
+fn guard_command(folder: &Path) -> GuardCommand {
     let program = std::env::current_exe().expect("this program has a path");
     let arguments = ["guarding::guard_entry", "--exact", "--nocapture", "run-as-guard"];
-    GuardCommand { program, arguments: arguments.map(Into::into).to_vec() }
+    let mut arguments = arguments.map(Into::into).to_vec();
+    arguments.push(folder.into());
+    GuardCommand { program, arguments }
 }
 
 pub fn settings(folder: &Path) -> Settings {
@@ -31,7 +34,7 @@ pub fn settings(folder: &Path) -> Settings {
         task_user: "nobody".into(),
         allow_root: false,
         program: "/bin/true".into(),
-        guard: guard_command(),
+        guard: guard_command(folder),
     }
 }
 

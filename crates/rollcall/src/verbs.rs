@@ -1,0 +1,53 @@
+//! The verbs, one function each.
+
+mod dev;
+mod help;
+mod job;
+mod logs;
+mod other;
+mod page;
+mod tasks;
+mod waiting;
+
+use crate::arguments::{Arguments, Output, Verb};
+use crate::client::Server;
+use crate::failure::Failure;
+use crate::output::{print, print_line};
+
+/// Does what was typed.
+pub async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let common = arguments.common;
+    let server = || Server::parse(&common.server);
+    match arguments.verb {
+        Verb::Dev(arguments) => dev::run(arguments).await,
+        Verb::Run(arguments) => job::run(&server()?, common.output, &arguments).await,
+        Verb::Stop(arguments) => job::stop(&server()?, common.output, &arguments).await,
+        Verb::Tasks(arguments) => tasks::run(&server()?, common.output, arguments).await,
+        Verb::Logs(arguments) => logs::run(&server()?, &arguments).await,
+        Verb::Example { name } => example(name.as_deref()),
+        Verb::Version => version(common.output),
+        Verb::Help { topic } => help::run(topic.as_deref()),
+        Verb::ServeExamplePage(arguments) => page::run(&arguments).await,
+        Verb::SandboxGuard => Err(Failure::work("the guard runs before any runtime does")),
+        Verb::Other(words) => Err(other::refuse(&words)),
+    }
+}
+
+fn example(name: Option<&str>) -> Result<(), Failure> {
+    match name {
+        Some("web") => print(rollcall_types::example_web()),
+        None => print_line("web   a small web page, three times: rollcall example web > web.toml"),
+        Some(other) => {
+            Err(Failure::missing(format!("no example `{}`; there is: rollcall example web", other.escape_debug())))
+        }
+    }
+}
+
+fn version(output: Output) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    match output {
+        Output::Table => print_line(&format!("binary {version}")),
+        Output::Csv => print_line(&format!("binary\n{version}")),
+        Output::Json | Output::Jsonl => print_line(&format!("{{\"binary\":\"{version}\"}}")),
+    }
+}

@@ -1,0 +1,210 @@
+//! `run` and `stop`.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use rollcall_types::units::{format_bytes, format_cpus, show_duration};
+use rollcall_types::{JOB_FILE_BYTES_MAX, JobFile, JobKind};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::arguments::{Output, RunArguments, StopArguments};
+use crate::client::Server;
+use crate::failure::Failure;
+use crate::names::Name;
+use crate::output::{print, print_line};
+use crate::rows::{cause, task_name};
+use crate::table::indented;
+use crate::verbs::waiting::{Standing, newest, standing, tasks, until};
+
+/// More failed tasks of one job are not named.
+const FAILED_SHOWN_MAX: usize = 3;
+
+pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> Result<(), Failure> {
+    let job = read(&arguments.file)?;
+    let asked = Instant::now();
+    let answer = server.post("/v1/jobs", &job).await?;
+    if output != Output::Table {
+        print_line(&answer.to_string())?;
+    }
+    let name = Name { namespace: job.namespace.clone(), job: job.name.clone(), instance: None, attempt: None };
+    let change = answer["change"].as_str().unwrap_or("changed").to_owned();
+    let people = output == Output::Table;
+    if change == "unchanged" {
+        let rows = newest(tasks(server, &name).await?.rows);
+        return if people { print_line(&unchanged(&name, &job, &rows)) } else { Ok(()) };
+    }
+    if people {
+        print_line(&head(&name, &change, &job))?;
+    }
+    if arguments.detach {
+        return Ok(());
+    }
+    let goes_on = format!("{name} goes on: rollcall tasks {name}");
+    let done = |rows: &[Value]| is_done(&job, rows);
+    let rows = until(server, &name, arguments.timeout, &goes_on, done).await?;
+    if people {
+        print(&indented(&rows.iter().map(shown).collect::<Vec<_>>()))?;
+        print_line(&summary(&job, &rows, asked.elapsed()))?;
+    }
+    failed(&rows).map_or(Ok(()), Err)
+}
+
+pub async fn stop(server: &Server, output: Output, arguments: &StopArguments) -> Result<(), Failure> {
+    let name = Name::parse(&arguments.name)?;
+    if name.instance.is_some() {
+        return Err(Failure::usage(format!(
+            "stopping one instance is not yet supported; the job: rollcall stop {}",
+            name.job
+        )));
+    }
+    let path = format!("/v1/jobs/{}/{}/stop", name.namespace, name.job);
+    let asked = Instant::now();
+    let answer = server.post(&path, &json!({})).await?;
+    if output != Output::Table {
+        print_line(&answer.to_string())?;
+    }
+    if arguments.detach {
+        return Ok(());
+    }
+    let goes_on = format!("{name} goes on stopping: rollcall tasks {name}");
+    let ended = |row: &Value| !matches!(standing(row), Standing::Coming | Standing::Running);
+    let rows = until(server, &name, arguments.timeout, &goes_on, |rows| rows.iter().all(ended)).await?;
+    if output == Output::Table {
+        print_line(&format!("{name}   stopped: {} after {}", instances(rows.len()), show_duration(asked.elapsed())))?;
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<JobFile, Failure> {
+    let name = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+    let unreadable = |error: std::io::Error| Failure::usage(format!("cannot read {name}: {error}"));
+    let mut bytes = Vec::new();
+    // One byte more than is allowed, so that the parser sees that there is more.
+    let limit = JOB_FILE_BYTES_MAX as u64 + 1;
+    if file == Path::new("-") {
+        std::io::stdin().take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{name} is not UTF-8 text")))?;
+    JobFile::parse(&text, &name).map_err(|errors| Failure::usage(errors.to_string()))
+}
+
+fn is_done(job: &JobFile, rows: &[Value]) -> bool {
+    let wanted = match job.kind {
+        JobKind::Service => Standing::Running,
+        JobKind::Batch => Standing::Finished,
+    };
+    let reached = rows.iter().filter(|row| standing(row) == wanted).count();
+    // A failure ends the waiting once nothing else is on its way.
+    let settled = |row: &Value| match standing(row) {
+        Standing::Coming => false,
+        Standing::Running => job.kind == JobKind::Service,
+        _ => true,
+    };
+    reached >= job.instances as usize || (rows.len() >= job.instances as usize && rows.iter().all(settled))
+}
+
+fn instances(count: usize) -> String {
+    format!("{count} instance{}", if count == 1 { "" } else { "s" })
+}
+
+/// `web   new: service, 3 instances of 0.25 cpus, 64M`.
+fn head(name: &Name, change: &str, job: &JobFile) -> String {
+    let (cpus, memory) = (format_cpus(job.resources.cpus), format_bytes(job.resources.memory));
+    format!("{name}   {change}: {}, {} of {cpus} cpus, {memory}", job.kind, instances(job.instances as usize))
+}
+
+fn unchanged(name: &Name, job: &JobFile, rows: &[Value]) -> String {
+    let of = |wanted: Standing| rows.iter().filter(|row| standing(row) == wanted).count();
+    match job.kind {
+        JobKind::Service => format!("{name}   unchanged: {} of {} running", of(Standing::Running), job.instances),
+        JobKind::Batch => format!("{name}   unchanged: {} of {} finished", of(Standing::Finished), job.instances),
+    }
+}
+
+/// `web.0.1  running  n1`, with the cause where there is one.
+fn shown(row: &Value) -> Vec<String> {
+    let text = |column: &str| row[column].as_str().unwrap_or_default().to_owned();
+    vec![task_name(row), text("state"), text("agent"), cause(row)]
+}
+
+fn summary(job: &JobFile, rows: &[Value], took: Duration) -> String {
+    let (wanted, word) = match job.kind {
+        JobKind::Service => (Standing::Running, "running"),
+        JobKind::Batch => (Standing::Finished, "finished"),
+    };
+    let reached = rows.iter().filter(|row| standing(row) == wanted).count();
+    format!("{reached} of {} {word} after {}", job.instances, show_duration(took))
+}
+
+/// What to look at when tasks failed.
+fn failed(rows: &[Value]) -> Option<Failure> {
+    let ended = |row: &&Value| matches!(standing(row), Standing::Failed | Standing::Stopped);
+    let failed: Vec<&Value> = rows.iter().filter(ended).collect();
+    if failed.is_empty() {
+        return None;
+    }
+    let hints = failed.iter().take(FAILED_SHOWN_MAX).map(|row| format!("  rollcall logs {}", task_name(row)));
+    let hints = hints.collect::<Vec<_>>().join("\n");
+    let count = failed.len();
+    Some(Failure::work(format!(
+        "{count} of {} did not work. What {} wrote:\n{hints}",
+        rows.len(),
+        if count == 1 { "it" } else { "they" }
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rollcall_types::{JobFile, example_web};
+    use serde_json::{Value, json};
+
+    use super::{failed, head, is_done, summary, unchanged};
+    use crate::names::Name;
+
+    fn job(kind: &str) -> JobFile {
+        let text = format!("kind = \"{kind}\"\n{}", example_web());
+        JobFile::parse(&text, "web.toml").expect("is right")
+    }
+
+    fn rows(states: &[&str]) -> Vec<Value> {
+        let row =
+            |(instance, state)| json!({ "task": format!("web.{instance}.1"), "instance": instance, "state": state });
+        states.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn waiting_ends_when_all_are_there_or_none_can_come() {
+        let table: [(&str, &[&str], bool); 9] = [
+            ("service", &[], false),
+            ("service", &["running", "running", "starting"], false),
+            ("service", &["running", "running", "running"], true),
+            ("service", &["running", "failed", "running"], true),
+            ("service", &["failed", "pending", "running"], false),
+            ("batch", &["running", "finished", "finished"], false),
+            ("batch", &["finished", "finished", "finished"], true),
+            ("batch", &["failed", "finished", "running"], false),
+            ("batch", &["failed", "finished", "finished"], true),
+        ];
+        for (kind, states, done) in table {
+            assert_eq!(is_done(&job(kind), &rows(states)), done, "{kind} {states:?}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_run_are_those_of_the_manual() {
+        let (job, name) = (job("service"), Name::parse("web").expect("is a name"));
+        assert_eq!(head(&name, "new", &job), "web   new: service, 3 instances of 0.25 cpus, 64M");
+        assert_eq!(unchanged(&name, &job, &rows(&["running"; 3])), "web   unchanged: 3 of 3 running");
+        let took = Duration::from_millis(120);
+        assert_eq!(summary(&job, &rows(&["running"; 3]), took), "3 of 3 running after 0.1 s");
+        assert_eq!(failed(&rows(&["running"; 3])), None);
+        let failure = failed(&rows(&["running", "failed"])).expect("one failed");
+        assert_eq!(failure.exit_code(), 1);
+    }
+}
