@@ -195,6 +195,10 @@ fn index_plan(
     let next = found.index.columns.get(found.equal).map(|column| &schema.columns[*column]);
     let nullable = next.is_some_and(|column| column.nullable);
     let mut ranges = match &found.tail {
+        Tail::Nothing if query.after.is_none() => {
+            let first = starting_with(prefix);
+            return index_access(position, found, Ranges { first, others: Vec::new() }, query, sorted, false);
+        }
         Tail::Nothing => Ranges { first: starting_with(prefix.clone()), others: Vec::new() },
         Tail::Prefix(text) => {
             let mut low = prefix.clone();
@@ -214,7 +218,19 @@ fn index_plan(
         at.extend_from_slice(&cursor.number.key());
         seek(&mut ranges.first, at, falling);
     }
-    Plan { access: Access::Index { index: position, ranges, falling }, answered: found.answered, sorted, sought }
+    index_access(position, found, ranges, query, sorted, sought)
+}
+
+fn index_access(
+    index: usize,
+    found: &Match<'_, '_>,
+    ranges: Ranges,
+    query: &Query<'_>,
+    sorted: bool,
+    sought: bool,
+) -> Plan {
+    let falling = sorted && falls(&query.order);
+    Plan { access: Access::Index { index, ranges, falling }, answered: found.answered, sorted, sought }
 }
 
 fn put_cursor(out: &mut Vec<u8>, schema: &TableSchema, sorts: &[Sort], values: &[Literal<'_>]) {

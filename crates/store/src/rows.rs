@@ -80,7 +80,7 @@ fn entries<R>(map: &PackedMap, ranges: Ranges, falling: bool) -> Source<'_, R> {
     Source::Entries { map, entries, others: others.into_iter(), page: None }
 }
 
-impl<'s, R: Row> Rows<'s, '_, R> {
+impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
     /// How the rows were found so far.
     pub fn explanation(&self) -> Explanation {
         self.explanation
@@ -93,7 +93,7 @@ impl<'s, R: Row> Rows<'s, '_, R> {
     }
 
     /// The pages of all rows, if the query asks for whole pages: no condition, no order, no limit. Doors send the encodings of these.
-    pub fn whole_pages(&self) -> Option<impl Iterator<Item = &'s Arc<Page<R>>> + use<'s, '_, R>> {
+    pub fn whole_pages(&self) -> Option<impl Iterator<Item = &'s Arc<Page<R>>> + use<'s, 'q, R>> {
         let whole = self.query.conditions.is_empty() && self.query.limit.is_none() && self.query.after.is_none();
         match &self.source {
             Source::Pages { pages, page: None, .. } if whole => {
@@ -102,6 +102,16 @@ impl<'s, R: Row> Rows<'s, '_, R> {
             }
             _ => None,
         }
+    }
+
+    /// All rows as references.
+    pub fn references(self) -> Vec<&'s R> {
+        let mut rows = Vec::with_capacity(self.size_hint().0);
+        match self.whole_pages() {
+            Some(pages) => pages.for_each(|page| rows.extend(page.rows().iter().map(|stored| &stored.row))),
+            None => rows.extend(self.map(|row| row.row())),
+        }
+        rows
     }
 
     fn sorts(&self) -> &[Sort] {
@@ -224,6 +234,24 @@ impl<'s, R: Row> Iterator for Rows<'s, '_, R> {
                 return Some(row);
             }
         }
+    }
+
+    /// As [`Iterator::next`] again and again, but page by page where whole pages are wanted: a loop over slices, which the processor can
+    /// run ahead of. `for_each`, `count`, `sum` and the like come here.
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, initial: B, mut each: F) -> B {
+        if let Some(pages) = self.whole_pages() {
+            return pages.fold(initial, |folded, page| {
+                let rows = page.numbers().iter().zip(page.rows());
+                rows.fold(folded, |folded, (number, stored)| {
+                    each(folded, RowRef { number: RowNumber(*number), stored })
+                })
+            });
+        }
+        let mut folded = initial;
+        while let Some(row) = self.next() {
+            folded = each(folded, row);
+        }
+        folded
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -205,6 +205,18 @@ impl<R: Row> Table<R> {
         Some(rollup::totals(&self.rollups[position], declared, prefix, visible))
     }
 
+    #[doc(hidden)]
+    pub fn memory(&self) -> String {
+        let mut out = format!("numbers {} directory pages {}", self.numbers.memory(), self.directory.leaves().count());
+        for (index, map) in self.schema.indexes.iter().zip(&self.indexes) {
+            out += &format!("; {} {}", index.name, map.memory());
+        }
+        for (index, map) in self.schema.rollups.iter().zip(&self.rollups) {
+            out += &format!("; {} {}", index.name, map.memory());
+        }
+        out
+    }
+
     /// How many groups (by key and partition) a rollup has; `None` if the table has no rollup of this name.
     pub fn group_count(&self, rollup: &str) -> Option<usize> {
         let position = self.schema.rollups.iter().position(|declared| declared.name == rollup)?;

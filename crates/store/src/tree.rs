@@ -6,6 +6,7 @@
 //! changes copies each node at most once.
 
 mod leaves;
+mod order;
 mod packed;
 mod separators;
 
@@ -22,8 +23,8 @@ const CHILDREN_MAX: usize = 32;
 /// Fewer children than this, and a node joins a neighbour.
 const CHILDREN_MIN: usize = CHILDREN_MAX / 4;
 
-/// More levels than any tree can have: with `CHILDREN_MIN` children a node, twelve levels hold 2^36 leaves.
-const LEVELS_MAX: usize = 12;
+/// More levels than any tree can have: with `CHILDREN_MIN` children a node, eight levels hold 16 million leaves.
+const LEVELS_MAX: usize = 8;
 
 /// A leaf of a [`Tree`]. Cloning it is cheap.
 pub(crate) trait Leaf: Clone {

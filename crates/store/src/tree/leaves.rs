@@ -6,7 +6,7 @@ use super::{Children, Inner, LEVELS_MAX};
 #[derive(Clone)]
 pub(crate) struct Leaves<'a, L> {
     /// The inner nodes from the root down, each with the child that comes next.
-    path: [Option<(&'a Inner<L>, usize)>; LEVELS_MAX],
+    path: [Option<(&'a Inner<L>, u32)>; LEVELS_MAX],
     depth: usize,
     rising: bool,
 }
@@ -32,7 +32,7 @@ impl<'a, L> Leaves<'a, L> {
         let mut node = root;
         loop {
             let position = choose(node);
-            leaves.path[leaves.depth] = Some((node, position));
+            leaves.path[leaves.depth] = Some((node, position as u32));
             match &node.children {
                 Children::Leaves(_) => return leaves,
                 Children::Inners(inners) => {
@@ -49,8 +49,9 @@ impl<'a, L> Leaves<'a, L> {
         self.depth = 0;
     }
 
-    /// The position after (or before) `position`; `usize::MAX` before the first, which no node has.
-    fn step(&self, position: usize) -> usize {
+    /// The position after (or before) `position`; `u32::MAX` before the first, which no node has.
+    #[inline]
+    fn step(&self, position: u32) -> u32 {
         if self.rising { position + 1 } else { position.wrapping_sub(1) }
     }
 
@@ -61,13 +62,13 @@ impl<'a, L> Leaves<'a, L> {
             let (node, position) = self.path[self.depth]?;
             let next = self.step(position);
             let Children::Inners(inners) = &node.children else { return None };
-            if let Some(child) = inners.get(next) {
+            if let Some(child) = inners.get(next as usize) {
                 self.path[self.depth] = Some((node, next));
                 let mut node: &'a Inner<L> = child;
                 loop {
                     self.depth += 1;
                     let edge = if self.rising { 0 } else { node.children.len().saturating_sub(1) };
-                    self.path[self.depth] = Some((node, edge));
+                    self.path[self.depth] = Some((node, edge as u32));
                     match &node.children {
                         Children::Leaves(_) => return Some(()),
                         Children::Inners(inners) => node = &inners[edge],
@@ -86,7 +87,7 @@ impl<'a, L> Iterator for Leaves<'a, L> {
         loop {
             let (node, position) = self.path[self.depth]?;
             let Children::Leaves(leaves) = &node.children else { return None };
-            if let Some(leaf) = leaves.get(position) {
+            if let Some(leaf) = leaves.get(position as usize) {
                 self.path[self.depth] = Some((node, self.step(position)));
                 return Some(leaf);
             }

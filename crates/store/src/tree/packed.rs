@@ -9,6 +9,7 @@
 //! All keys of a leaf share the prefix, which is stored once. Copying a leaf is one `memcpy` and touches no reference count, so a change to an
 //! index costs little more than the bytes of one leaf and of the inner nodes above it.
 
+use super::order::Probe;
 use super::{Edit, Leaf, Leaves, Tree};
 use std::sync::Arc;
 
@@ -122,12 +123,12 @@ impl Packed {
             std::cmp::Ordering::Greater => return (0, false),
             std::cmp::Ordering::Equal => {}
         }
-        let (rest, body) = (&key[shared..], &self.0[self.bodies_at()..]);
+        let (probe, body) = (Probe::new(&key[shared..]), &self.0[self.bodies_at()..]);
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = (low + high) / 2;
             let (start, end) = self.span(middle);
-            match body[start..end - width].cmp(rest) {
+            match probe.compare(body, start, end - width) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return (middle, true),
                 std::cmp::Ordering::Greater => high = middle,
@@ -285,6 +286,12 @@ impl PackedMap {
         }
         flush(&mut group, &mut last_key);
         PackedMap { tree: Tree::from_leaves(leaves), width, length, replaced: 0 }
+    }
+
+    pub(crate) fn memory(&self) -> String {
+        let leaves = self.tree.leaves().count();
+        let bytes: usize = self.tree.leaves().map(|leaf| leaf.0.len()).sum();
+        format!("{} entries {leaves} leaves {bytes} B", self.length)
     }
 
     pub(crate) fn len(&self) -> usize {
