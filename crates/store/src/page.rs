@@ -138,9 +138,12 @@ impl<R: Row> Page<R> {
         &self.encodings
     }
 
-    /// Bytes of the page without its rows.
-    pub(crate) fn own_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.numbers) + size_of_val(&*self.rows)
+    /// Bytes of the page without its rows, if an earlier version holds it too and a change will copy it.
+    pub(crate) fn shared_bytes(this: &Arc<Self>) -> usize {
+        if Arc::strong_count(this) == 1 {
+            return 0;
+        }
+        size_of::<Self>() + size_of_val(&*this.numbers) + size_of_val(&*this.rows)
     }
 
     #[inline]
@@ -231,19 +234,18 @@ impl<R: Row> Page<R> {
             .collect()
     }
 
-    /// What becomes of the leaf without the row at `position`; gives that row.
-    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize) -> (Edit<Arc<Self>>, Arc<Stored<R>>) {
+    /// What becomes of the leaf without the row at `position`.
+    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize) -> Edit<Arc<Self>> {
         let page = Arc::make_mut(leaf);
         let row = page.rows.remove(position);
         page.bytes -= row.row_bytes();
         if page.rows.is_empty() {
-            return (Edit::Remove, row);
+            return Edit::Remove;
         }
         let numbers = page.numbers.iter().enumerate().filter(|(at, _)| *at != position).map(|(_, number)| *number);
         page.numbers = numbers.collect();
         // Given back as a replacement, so that the tree looks whether it should join a neighbour.
-        let edit = if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep };
-        (edit, row)
+        if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep }
     }
 }
 

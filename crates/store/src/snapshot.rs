@@ -132,7 +132,7 @@ pub trait AnyTable: Send + Sync + 'static {
         new: Option<Arc<dyn AnyRow>>,
         version: Version,
         scratch: &mut AnyScratch,
-    ) -> Result<AnyChanged, ChangeError>;
+    ) -> Result<(), ChangeError>;
     #[doc(hidden)]
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version);
     #[doc(hidden)]
@@ -151,8 +151,7 @@ pub struct AnyScratch(pub(crate) Scratch);
 
 type AnySide = Option<(PartitionId, Arc<dyn AnyRow>)>;
 
-#[doc(hidden)]
-pub struct AnyChanged {
+pub(crate) struct AnyChanged {
     pub(crate) old: AnySide,
     pub(crate) new: AnySide,
 }
@@ -220,8 +219,8 @@ impl<R: Row> AnyTable for Table<R> {
         new: Option<Arc<dyn AnyRow>>,
         version: Version,
         scratch: &mut AnyScratch,
-    ) -> Result<AnyChanged, ChangeError> {
-        self.change(number, new.map(typed), version, &mut scratch.0).map(AnyChanged::from)
+    ) -> Result<(), ChangeError> {
+        self.change(number, new.map(typed), version, &mut scratch.0).map(drop)
     }
 
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version) {

@@ -51,6 +51,8 @@ pub struct Table<R: Row> {
     partitions: Partitions,
     changed_at: Version,
     bytes: usize,
+    /// The columns, as bits, by which anything is kept beside the rows.
+    kept: u64,
     /// Bytes of pages and rows that were copied or replaced since the last commit.
     copied: usize,
     budget: Arc<EncodingBudget>,
@@ -68,6 +70,7 @@ impl<R: Row> Table<R> {
             partitions: Partitions::new(),
             changed_at: Version::NOTHING,
             bytes: 0,
+            kept: change::kept_columns(schema),
             copied: 0,
             budget: budget.clone(),
         }
@@ -203,18 +206,6 @@ impl<R: Row> Table<R> {
             key::put_value(&mut prefix, value.value(), self.schema.columns[*column].nullable);
         }
         Some(rollup::totals(&self.rollups[position], declared, prefix, visible))
-    }
-
-    #[doc(hidden)]
-    pub fn memory(&self) -> String {
-        let mut out = format!("numbers {} directory pages {}", self.numbers.memory(), self.directory.leaves().count());
-        for (index, map) in self.schema.indexes.iter().zip(&self.indexes) {
-            out += &format!("; {} {}", index.name, map.memory());
-        }
-        for (index, map) in self.schema.rollups.iter().zip(&self.rollups) {
-            out += &format!("; {} {}", index.name, map.memory());
-        }
-        out
     }
 
     /// How many groups (by key and partition) a rollup has; `None` if the table has no rollup of this name.

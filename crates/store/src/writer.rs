@@ -317,11 +317,10 @@ impl Transaction<'_> {
         if table.kind == TableKind::Append {
             return Err(ChangeError::OnlyGrows { table: table.name, number });
         }
-        match self.table::<R>().get(number) {
-            None => Err(ChangeError::NoSuchRow { table: table.name, number }),
-            Some(old) if *old.row() == row => Ok(()),
-            Some(_) => self.change(number, Some(row)),
+        if self.table::<R>().partition_of(number).is_none() {
+            return Err(ChangeError::NoSuchRow { table: table.name, number });
         }
+        self.change(number, Some(row))
     }
 
     /// Removes the row with this number.
@@ -333,7 +332,7 @@ impl Transaction<'_> {
         if table.kind == TableKind::Append {
             return Err(ChangeError::OnlyGrows { table: table.name, number });
         }
-        if self.table::<R>().get(number).is_none() {
+        if self.table::<R>().partition_of(number).is_none() {
             return Err(ChangeError::NoSuchRow { table: table.name, number });
         }
         self.change::<R>(number, None)
@@ -398,9 +397,10 @@ impl Transaction<'_> {
             return Err(ChangeError::TooManyBytes { table, bytes_max: self.limits.command_bytes_max });
         }
         let (position, typed) = self.state.table_mut::<R>();
-        let changed = typed.change(number, stored, version, &mut self.scratch.0)?;
-        let AnyChanged { old, new } = changed.into();
-        self.changes.push(Change { table: position, number, old, new });
+        if let Some(changed) = typed.change(number, stored, version, &mut self.scratch.0)? {
+            let AnyChanged { old, new } = changed.into();
+            self.changes.push(Change { table: position, number, old, new });
+        }
         Ok(())
     }
 }

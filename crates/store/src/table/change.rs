@@ -36,46 +36,83 @@ fn has_null<R: Row>(columns: &[usize], row: &R) -> bool {
     columns.iter().any(|column| row.value(*column).is_null())
 }
 
+/// The columns, as bits, in which two rows differ. Only columns that something is kept by are compared.
+fn differences<R: Row>(kept: u64, old: &R, new: &R) -> u64 {
+    let mut rest = kept;
+    let mut differ = 0;
+    while rest != 0 {
+        let column = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        if !old.value(column).compare(&new.value(column)).is_eq() {
+            differ |= 1 << column;
+        }
+    }
+    differ
+}
+
+/// Columns as bits. A table has at most 64, which building a store checks.
+fn bits(columns: &[usize], only_where: Option<usize>) -> u64 {
+    columns.iter().chain(&only_where).fold(0, |bits, column| bits | 1 << column)
+}
+
+/// The columns by which a table keeps anything beside its rows.
+pub(super) fn kept_columns(schema: &TableSchema) -> u64 {
+    let indexes = schema.indexes.iter().map(|index| bits(index.columns, index.only_where));
+    let rollups = schema.rollups.iter().map(|rollup| bits(rollup.key, rollup.only_where) | bits(rollup.sums, None));
+    indexes.chain(rollups).fold(bits(schema.partition, None), |all, bits| all | bits)
+}
+
 impl<R: Row> Table<R> {
     /// Puts `new` (or nothing) in the place of the row with this number (or of nothing). The row keeps its number whatever else changes. Nothing
-    /// is changed if it fails.
+    /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`.
     pub(crate) fn change(
         &mut self,
         number: RowNumber,
         new: Option<Arc<Stored<R>>>,
         version: Version,
         scratch: &mut Scratch,
-    ) -> Result<Changed<R>, ChangeError> {
+    ) -> Result<Option<Changed<R>>, ChangeError> {
         let old = match self.partition_of(number) {
             Some(partition) => self.get_in(partition, number).map(|RowRef { stored, .. }| (partition, stored.clone())),
             None => None,
         };
+        let differ = match (&old, &new) {
+            (Some((_, old)), Some(new)) if old.row == new.row => return Ok(None),
+            (Some((_, old)), Some(new)) => differences(self.kept, &old.row, &new.row),
+            (None, None) => return Ok(None),
+            _ => u64::MAX,
+        };
         if let Some(new) = &new {
-            self.check(number, old.as_ref().map(|(_, old)| &old.row), &new.row, scratch)?;
-        }
-        if let Some((partition, stored)) = &old {
-            self.copied += stored.row_bytes();
-            self.copied += self
-                .page_at(*partition, number)
-                .filter(|page| Arc::strong_count(page) > 1)
-                .map_or(0, |page| page.own_bytes());
+            self.check(number, differ, &new.row, scratch)?;
         }
         let new = match new {
-            Some(stored) => Some((self.partition_for(old.as_ref(), &stored.row, version, scratch)?, stored)),
+            Some(stored)
+                if differ & bits(self.schema.partition, None) == 0
+                    && let Some((partition, _)) = &old =>
+            {
+                Some((*partition, stored))
+            }
+            Some(stored) => Some((self.partition_for(&stored.row, version, scratch)?, stored)),
             None => None,
         };
-        self.change_pages(number, old.as_ref().map(|(partition, _)| *partition), new.as_ref());
+        self.change_pages(number, old.as_ref(), new.as_ref());
         let old_row = old.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let new_row = new.as_ref().map(|(partition, stored)| (*partition, &stored.row));
+        let moved = old_row.map(|(partition, _)| partition) != new_row.map(|(partition, _)| partition);
         for (index, map) in self.schema.indexes.iter().zip(&mut self.indexes) {
-            change_index(map, self.schema, index, number, old_row, new_row, scratch);
+            if moved || differ & bits(index.columns, index.only_where) != 0 {
+                change_index(map, self.schema, index, number, old_row, new_row, scratch);
+            }
         }
         for (declared, map) in self.schema.rollups.iter().zip(&mut self.rollups) {
-            rollup::change(map, self.schema, declared, old_row, new_row, &mut scratch.new_key);
+            if moved || differ & (bits(declared.key, declared.only_where) | bits(declared.sums, None)) != 0 {
+                rollup::change(map, self.schema, declared, old_row, new_row, &mut scratch.new_key);
+            }
         }
         self.bytes += new.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
         self.bytes -= old.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
-        Ok(Changed { old, new })
+        self.copied += old.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
+        Ok(Some(Changed { old, new }))
     }
 
     /// Notes at the end of a batch what it did, so that each partition is touched once.
@@ -99,12 +136,9 @@ impl<R: Row> Table<R> {
     }
 
     /// Refuses rows that an index cannot take.
-    fn check(&self, number: RowNumber, old: Option<&R>, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
+    fn check(&self, number: RowNumber, differ: u64, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
         for (position, index) in self.schema.indexes.iter().enumerate() {
-            if old.is_some_and(|old| same_columns(index.columns, old, new) && includes(index.only_where, old)) {
-                continue;
-            }
-            if !includes(index.only_where, new) {
+            if differ & bits(index.columns, index.only_where) == 0 || !includes(index.only_where, new) {
                 continue;
             }
             let prefix = &mut scratch.new_key;
@@ -132,19 +166,8 @@ impl<R: Row> Table<R> {
         Ok(())
     }
 
-    fn partition_for(
-        &mut self,
-        old: Option<&(PartitionId, Arc<Stored<R>>)>,
-        new: &R,
-        version: Version,
-        scratch: &mut Scratch,
-    ) -> Result<PartitionId, ChangeError> {
+    fn partition_for(&mut self, new: &R, version: Version, scratch: &mut Scratch) -> Result<PartitionId, ChangeError> {
         let schema = self.schema;
-        if let Some((partition, old)) = old
-            && same_columns(schema.partition, &old.row, new)
-        {
-            return Ok(*partition);
-        }
         let key = &mut scratch.new_key;
         key.clear();
         put_columns(key, schema, schema.partition, new);
@@ -167,40 +190,36 @@ impl<R: Row> Table<R> {
     fn change_pages(
         &mut self,
         number: RowNumber,
-        old: Option<PartitionId>,
+        old: Option<&(PartitionId, Arc<Stored<R>>)>,
         new: Option<&(PartitionId, Arc<Stored<R>>)>,
     ) {
-        match (old, new) {
-            (Some(old), Some((partition, stored))) if old == *partition => {
-                self.directory.edit(&Page::<R>::key(old, number), |leaf| {
-                    if let Some(leaf) = leaf
-                        && let Ok(position) = leaf.position(number)
-                    {
-                        Page::replace(leaf, position, stored.clone());
-                    }
-                    (Edit::Keep, ())
+        let copied = &mut self.copied;
+        if let Some((partition, _)) = old {
+            let replacement = new.filter(|(new_partition, _)| new_partition == partition).map(|(_, stored)| stored);
+            self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
+                let Some(leaf) = leaf else { return (Edit::Keep, ()) };
+                let Ok(position) = leaf.position(number) else { return (Edit::Keep, ()) };
+                *copied += Page::shared_bytes(leaf);
+                match replacement {
+                    Some(stored) => drop(Page::replace(leaf, position, stored.clone())),
+                    None => return (Page::remove(leaf, position), ()),
+                }
+                (Edit::Keep, ())
+            });
+            if replacement.is_some() {
+                return;
+            }
+        }
+        match new {
+            Some((partition, stored)) => {
+                let budget = &self.budget;
+                self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
+                    *copied += leaf.as_deref().map_or(0, Page::shared_bytes);
+                    (Page::insert(leaf, *partition, number, stored.clone(), || budget.cell()), ())
                 });
+                self.numbers.insert(&number.key(), &partition.bytes());
             }
-            _ => {
-                if let Some(old) = old {
-                    self.directory.edit(&Page::<R>::key(old, number), |leaf| match leaf {
-                        Some(leaf) => match leaf.position(number) {
-                            Ok(position) => (Page::remove(leaf, position).0, ()),
-                            Err(_) => (Edit::Keep, ()),
-                        },
-                        None => (Edit::Keep, ()),
-                    });
-                }
-                if let Some((partition, stored)) = new {
-                    let budget = self.budget.clone();
-                    self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
-                        (Page::insert(leaf, *partition, number, stored.clone(), || budget.cell()), ())
-                    });
-                    self.numbers.insert(&number.key(), &partition.bytes());
-                } else {
-                    self.numbers.remove(&number.key());
-                }
-            }
+            None => drop(self.numbers.remove(&number.key())),
         }
     }
 }
@@ -233,10 +252,14 @@ fn change_index<R: Row>(
     }
     if let Some((_, old)) = old {
         put(&mut scratch.old_key, old);
-        map.remove(&scratch.old_key);
     }
-    if let Some((partition, new)) = new {
+    if let Some((_, new)) = new {
         put(&mut scratch.new_key, new);
-        map.insert(&scratch.new_key, &partition.bytes());
+    }
+    match (old, new) {
+        (Some(_), Some((partition, _))) => map.replace(&scratch.old_key, &scratch.new_key, &partition.bytes()),
+        (Some(_), None) => drop(map.remove(&scratch.old_key)),
+        (None, Some((partition, _))) => map.insert(&scratch.new_key, &partition.bytes()),
+        (None, None) => {}
     }
 }

@@ -11,6 +11,7 @@
 
 use super::order::Probe;
 use super::{Edit, Leaf, Leaves, Tree};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The longest key. It keeps a leaf of two entries within the 16 bits of an entry's end.
@@ -32,6 +33,11 @@ const LEAF_BYTES_BULK: usize = LEAF_BYTES_MAX * 3 / 4;
 const TAIL_BYTES: usize = 8;
 
 const HEADER_BYTES: usize = 6;
+
+thread_local! {
+    /// Where leaves are put together, so that making one allocates once, at its exact size.
+    static WORKBENCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 #[derive(Clone)]
 pub(crate) struct Packed(Arc<[u8]>);
@@ -61,6 +67,14 @@ impl<'a> Entry<'a> {
 }
 
 impl Packed {
+    fn assemble(put: impl FnOnce(&mut Vec<u8>)) -> Packed {
+        WORKBENCH.with_borrow_mut(|bytes| {
+            bytes.clear();
+            put(bytes);
+            Packed(Arc::from(bytes.as_slice()))
+        })
+    }
+
     fn u16_at(&self, at: usize) -> usize {
         usize::from(u16::from_le_bytes([self.0[at], self.0[at + 1]]))
     }
@@ -143,21 +157,21 @@ impl Packed {
         let shortest = entries.iter().map(|(key, _)| key.len()).min().unwrap_or(0);
         let common = first.iter().zip(last).take_while(|(left, right)| left == right).count();
         let prefix = &first[..common.min(shortest.saturating_sub(TAIL_BYTES))];
-        let mut bytes = Vec::with_capacity(LEAF_BYTES_MAX);
-        put_u16(&mut bytes, entries.len());
-        put_u16(&mut bytes, prefix.len());
-        put_u16(&mut bytes, width);
-        let mut end = 0;
-        for (key, value) in entries {
-            end += key.len() - prefix.len() + value.len();
-            put_u16(&mut bytes, end);
-        }
-        bytes.extend_from_slice(prefix);
-        for (key, value) in entries {
-            bytes.extend_from_slice(&key[prefix.len()..]);
-            bytes.extend_from_slice(value);
-        }
-        Packed(Arc::from(bytes))
+        Packed::assemble(|bytes| {
+            put_u16(bytes, entries.len());
+            put_u16(bytes, prefix.len());
+            put_u16(bytes, width);
+            let mut end = 0;
+            for (key, value) in entries {
+                end += key.len() - prefix.len() + value.len();
+                put_u16(bytes, end);
+            }
+            bytes.extend_from_slice(prefix);
+            for (key, value) in entries {
+                bytes.extend_from_slice(&key[prefix.len()..]);
+                bytes.extend_from_slice(value);
+            }
+        })
     }
 
     /// All entries with whole keys.
@@ -171,30 +185,55 @@ impl Packed {
         let (count, added) = (self.count(), suffix.len() + value.len());
         let bodies_at = self.bodies_at();
         let start = if position == 0 { 0 } else { self.span(position - 1).1 };
-        let mut bytes = Vec::with_capacity(self.0.len() + 2 + added);
-        put_u16(&mut bytes, count + 1);
-        bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
-        put_u16(&mut bytes, start + added);
-        (position..count).for_each(|behind| put_u16(&mut bytes, self.u16_at(HEADER_BYTES + 2 * behind) + added));
-        bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
-        bytes.extend_from_slice(suffix);
-        bytes.extend_from_slice(value);
-        bytes.extend_from_slice(&self.0[bodies_at + start..]);
-        Packed(Arc::from(bytes))
+        Packed::assemble(|bytes| {
+            put_u16(bytes, count + 1);
+            bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+            put_u16(bytes, start + added);
+            self.put_ends(bytes, position, added as u16);
+            bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+            bytes.extend_from_slice(suffix);
+            bytes.extend_from_slice(value);
+            bytes.extend_from_slice(&self.0[bodies_at + start..]);
+        })
     }
 
     fn with_removed(&self, position: usize) -> Packed {
         let count = self.count();
         let bodies_at = self.bodies_at();
         let (start, end) = self.span(position);
-        let mut bytes = Vec::with_capacity(self.0.len());
-        put_u16(&mut bytes, count - 1);
-        bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
-        (position + 1..count)
-            .for_each(|behind| put_u16(&mut bytes, self.u16_at(HEADER_BYTES + 2 * behind) - (end - start)));
-        bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
-        bytes.extend_from_slice(&self.0[bodies_at + end..]);
-        Packed(Arc::from(bytes))
+        Packed::assemble(|bytes| {
+            put_u16(bytes, count - 1);
+            bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+            self.put_ends(bytes, position + 1, ((end - start) as u16).wrapping_neg());
+            bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+            bytes.extend_from_slice(&self.0[bodies_at + end..]);
+        })
+    }
+
+    /// Appends the ends of the entries from `from` on, moved by `shift`.
+    fn put_ends(&self, out: &mut Vec<u8>, from: usize, shift: u16) {
+        let ends = &self.0[HEADER_BYTES + 2 * from..HEADER_BYTES + 2 * self.count()];
+        out.extend(
+            ends.as_chunks::<2>().0.iter().flat_map(|end| u16::from_le_bytes(*end).wrapping_add(shift).to_le_bytes()),
+        );
+    }
+
+    /// This leaf with an entry under another key, which lies between its neighbours' and shares the prefix; `None` if it does not.
+    fn with_replaced(&self, old: &[u8], new: &[u8], value: &[u8]) -> Option<Packed> {
+        let (from, true) = self.search(old) else { return None };
+        let (to, _) = self.search(new);
+        let inside = to > 0 && to < self.count() && self.shares_prefix(new);
+        let grown = self.0.len() + new.len();
+        if !inside || grown.saturating_sub(old.len()) > LEAF_BYTES_MAX {
+            return None;
+        }
+        let without = self.with_removed(from);
+        Some(without.with_inserted(if from < to { to - 1 } else { to }, &new[self.prefix_length()..], value))
+    }
+
+    /// Whether a key shares the prefix, and leaves the bytes out of it that every key leaves out.
+    fn shares_prefix(&self, key: &[u8]) -> bool {
+        key.len() >= self.prefix_length() + TAIL_BYTES.min(key.len()) && key.starts_with(self.prefix())
     }
 
     /// Writes over the value of an entry, in place if nobody else holds the leaf.
@@ -288,12 +327,6 @@ impl PackedMap {
         PackedMap { tree: Tree::from_leaves(leaves), width, length, replaced: 0 }
     }
 
-    pub(crate) fn memory(&self) -> String {
-        let leaves = self.tree.leaves().count();
-        let bytes: usize = self.tree.leaves().map(|leaf| leaf.0.len()).sum();
-        format!("{} entries {leaves} leaves {bytes} B", self.length)
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.length
     }
@@ -330,6 +363,23 @@ impl PackedMap {
             (split(&entries, position, width), true)
         });
         self.length += usize::from(added);
+    }
+
+    /// Removes the entry `old`, which is there, and adds `new`, which is not. Done in one step if both lie in one leaf, as they do when a change moves a
+    /// row a little way in its index.
+    pub(crate) fn replace(&mut self, old: &[u8], new: &[u8], value: &[u8]) {
+        let replaced = &mut self.replaced;
+        let done = self.tree.edit(old, |leaf| match leaf.map(|leaf| (leaf.with_replaced(old, new, value), leaf)) {
+            Some((Some(other), leaf)) => {
+                *replaced += leaf.shared_bytes();
+                (Edit::Replace(other), true)
+            }
+            _ => (Edit::Keep, false),
+        });
+        if !done {
+            self.remove(old);
+            self.insert(new, value);
+        }
     }
 
     /// Removes an entry; false if there is none.
