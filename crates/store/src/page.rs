@@ -170,13 +170,14 @@ impl<R: Row> Page<R> {
         Self::key(self.partition, RowNumber(self.numbers.first().copied().unwrap_or(0))).to_vec()
     }
 
-    /// Puts another row in the place of the one at `position`; gives the old one.
-    pub(crate) fn replace(this: &mut Arc<Self>, position: usize, row: Arc<Stored<R>>) -> Arc<Stored<R>> {
-        let page = Arc::make_mut(this);
+    /// What becomes of the leaf with another row in the place of the one at `position`.
+    pub(crate) fn replace(leaf: &mut Arc<Self>, position: usize, row: Arc<Stored<R>>) -> Edit<Arc<Self>> {
+        let page = Arc::make_mut(leaf);
         page.bytes += row.row_bytes();
         let old = std::mem::replace(&mut page.rows[position], row);
         page.bytes -= old.row_bytes();
-        old
+        // A row that grew may be too large for its neighbours.
+        if page.is_within_bounds() { Edit::Keep } else { Page::split(leaf, None) }
     }
 
     /// What becomes of the leaf at which a row of `partition` with this number belongs.
@@ -200,14 +201,36 @@ impl<R: Row> Page<R> {
         let position = leaf.position(number).unwrap_or_else(|position| position);
         let page = Arc::make_mut(leaf);
         page.insert_at(position, number, row);
-        if page.rows.len() <= PAGE_ROWS_MAX && (page.bytes <= PAGE_BYTES_MAX || page.rows.len() == 1) {
+        if page.is_within_bounds() {
             return Edit::Keep;
         }
         let appended = position == page.rows.len() - 1;
-        let parts = page.parts(if appended { position } else { page.rows.len() / 2 });
+        Page::split(leaf, appended.then_some(position))
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.rows.len() <= PAGE_ROWS_MAX && (self.bytes <= PAGE_BYTES_MAX || self.rows.len() == 1)
+    }
+
+    /// The leaf as pages within bounds, cut at `middle` or where it is best.
+    fn split(leaf: &Arc<Self>, middle: Option<usize>) -> Edit<Arc<Self>> {
+        let parts = leaf.parts(middle.unwrap_or_else(|| leaf.middle()));
         let mut parts = parts.into_iter().map(|page| (page.first_key(), Arc::new(page)));
         let first = parts.next().map_or_else(|| leaf.clone(), |(_, page)| page);
         Edit::Split(first, parts.collect())
+    }
+
+    /// Where a page of two rows or more is cut: at half its rows if these are too many, else at half its bytes, which leaves a large row alone.
+    fn middle(&self) -> usize {
+        if self.rows.len() > PAGE_ROWS_MAX {
+            return self.rows.len() / 2;
+        }
+        let mut sum = 0;
+        let half = self.rows.iter().position(|row| {
+            sum += row.row_bytes();
+            sum * 2 >= self.bytes
+        });
+        half.unwrap_or(0).clamp(1, self.rows.len() - 1)
     }
 
     fn insert_at(&mut self, position: usize, number: RowNumber, row: Arc<Stored<R>>) {
@@ -224,10 +247,9 @@ impl<R: Row> Page<R> {
             Page::of(self.partition, rows, self.encodings.successor(None))
         };
         let halves = [part(0, middle), part(middle, self.rows.len())];
-        let too_large = |page: &Page<R>| page.rows.len() > 1 && page.bytes > PAGE_BYTES_MAX;
         halves
             .into_iter()
-            .flat_map(|half| if too_large(&half) { half.parts(half.rows.len() / 2) } else { vec![half] })
+            .flat_map(|half| if half.is_within_bounds() { vec![half] } else { half.parts(half.middle()) })
             .collect()
     }
 

@@ -172,13 +172,12 @@ impl<R: Row> Table<R> {
     ) {
         match (old, new) {
             (Some(old), Some((partition, stored))) if old == *partition => {
-                self.directory.edit(&Page::<R>::key(old, number), |leaf| {
-                    if let Some(leaf) = leaf
-                        && let Ok(position) = leaf.position(number)
-                    {
-                        Page::replace(leaf, position, stored.clone());
-                    }
-                    (Edit::Keep, ())
+                self.directory.edit(&Page::<R>::key(old, number), |leaf| match leaf {
+                    Some(leaf) => match leaf.position(number) {
+                        Ok(position) => (Page::replace(leaf, position, stored.clone()), ()),
+                        Err(_) => (Edit::Keep, ()),
+                    },
+                    None => (Edit::Keep, ()),
                 });
             }
             _ => {
