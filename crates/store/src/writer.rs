@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::table::Table;
 use crate::words::{PartitionId, RowNumber, Version};
 use rollcall_schema::{Column, Durability, Literal, Row, TableKind, Time, key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The one who changes a store.
@@ -351,14 +351,19 @@ impl Transaction<'_> {
         let mut before: BTreeMap<Vec<u8>, RowNumber> =
             self.table::<R>().rows_of_partition(partition).map(|row| (identity_of(row.row()), row.number)).collect();
         let mark = self.changes.len();
-        for row in rows {
-            match before.remove(&identity_of(&row)) {
+        let rows: Vec<(Vec<u8>, R)> = rows.into_iter().map(|row| (identity_of(&row), row)).collect();
+        // What goes makes room first: a row that comes may have what only one row can have, such as an address.
+        let wanted: BTreeSet<&[u8]> = rows.iter().map(|(identity, _)| identity.as_slice()).collect();
+        for number in
+            before.iter().filter(|(identity, _)| !wanted.contains(identity.as_slice())).map(|(_, number)| *number)
+        {
+            self.delete::<R>(number)?;
+        }
+        for (identity, row) in rows {
+            match before.remove(&identity) {
                 Some(number) => self.update(number, row)?,
                 None => drop(self.insert(row)?),
             }
-        }
-        for number in before.into_values() {
-            self.delete::<R>(number)?;
         }
         Ok(self.changes.len() - mark)
     }
