@@ -138,9 +138,13 @@ impl<R: Row> Page<R> {
         &self.encodings
     }
 
-    /// Bytes of the page without its rows.
-    pub(crate) fn own_bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.numbers) + size_of_val(&*self.rows)
+    /// Bytes of the page without its rows if an earlier version holds it too, which keeps them when this one is changed; the numbers
+    /// are among them only if they change.
+    pub(crate) fn shared_bytes(self: &Arc<Self>, numbers_change: bool) -> usize {
+        if Arc::strong_count(self) == 1 {
+            return 0;
+        }
+        size_of::<Self>() + size_of_val(&*self.rows) + if numbers_change { size_of_val(&*self.numbers) } else { 0 }
     }
 
     #[inline]

@@ -57,6 +57,11 @@ impl Partitions {
         self.changed_at
     }
 
+    /// Bytes that earlier versions hold alone since this was last asked.
+    pub(crate) fn take_copied(&mut self) -> usize {
+        self.by_key.take_copied() + self.by_id.take_copied()
+    }
+
     pub(crate) fn get(&self, id: PartitionId) -> Option<&Partition> {
         self.by_id.find(&id.0.to_be_bytes()).filter(|partition| partition.id == id)
     }

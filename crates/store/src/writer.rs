@@ -167,7 +167,7 @@ impl Batch<'_> {
             self.state.any_table_mut(table).forget_partition(partition, version);
         }
         let released_blobs = self.count_blobs();
-        let mut copied_bytes = 0;
+        let mut copied_bytes = self.state.own_bytes() + self.state.blobs.take_copied();
         let mut durability = Durability::Volatile;
         let mut seen = vec![false; self.state.tables.len()];
         for change in &self.changes {

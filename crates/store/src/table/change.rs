@@ -53,12 +53,10 @@ impl<R: Row> Table<R> {
         if let Some(new) = &new {
             self.check(number, old.as_ref().map(|(_, old)| &old.row), &new.row, scratch)?;
         }
-        if let Some((partition, stored)) = &old {
+        if let Some((_, stored)) = &old
+            && stored.changed != version
+        {
             self.copied += stored.row_bytes();
-            self.copied += self
-                .page_at(*partition, number)
-                .filter(|page| Arc::strong_count(page) > 1)
-                .map_or(0, |page| page.own_bytes());
         }
         let new = match new {
             Some(stored) => Some((self.partition_for(old.as_ref(), &stored.row, version, scratch)?, stored)),
@@ -95,7 +93,9 @@ impl<R: Row> Table<R> {
     pub(crate) fn take_copied(&mut self) -> usize {
         let maps = self.indexes.iter_mut().chain(&mut self.rollups).chain([&mut self.numbers]);
         let nodes: usize = maps.map(PackedMap::take_copied).sum();
-        nodes + self.directory.take_copied() + std::mem::take(&mut self.copied)
+        let trees = nodes + self.directory.take_copied() + self.partitions.take_copied();
+        let own = size_of::<Self>() + size_of_val(&*self.indexes) + size_of_val(&*self.rollups);
+        trees + own + std::mem::take(&mut self.copied)
     }
 
     /// Refuses rows that an index cannot take.
@@ -170,11 +170,15 @@ impl<R: Row> Table<R> {
         old: Option<PartitionId>,
         new: Option<&(PartitionId, Arc<Stored<R>>)>,
     ) {
+        let copied = &mut self.copied;
         match (old, new) {
             (Some(old), Some((partition, stored))) if old == *partition => {
                 self.directory.edit(&Page::<R>::key(old, number), |leaf| match leaf {
                     Some(leaf) => match leaf.position(number) {
-                        Ok(position) => (Page::replace(leaf, position, stored.clone()), ()),
+                        Ok(position) => {
+                            *copied += leaf.shared_bytes(false);
+                            (Page::replace(leaf, position, stored.clone()), ())
+                        }
                         Err(_) => (Edit::Keep, ()),
                     },
                     None => (Edit::Keep, ()),
@@ -184,7 +188,10 @@ impl<R: Row> Table<R> {
                 if let Some(old) = old {
                     self.directory.edit(&Page::<R>::key(old, number), |leaf| match leaf {
                         Some(leaf) => match leaf.position(number) {
-                            Ok(position) => (Page::remove(leaf, position).0, ()),
+                            Ok(position) => {
+                                *copied += leaf.shared_bytes(true);
+                                (Page::remove(leaf, position).0, ())
+                            }
                             Err(_) => (Edit::Keep, ()),
                         },
                         None => (Edit::Keep, ()),
@@ -193,6 +200,7 @@ impl<R: Row> Table<R> {
                 if let Some((partition, stored)) = new {
                     let budget = self.budget.clone();
                     self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
+                        *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes(true));
                         (Page::insert(leaf, *partition, number, stored.clone(), || budget.cell()), ())
                     });
                     self.numbers.insert(&number.key(), &partition.bytes());
