@@ -5,7 +5,7 @@ use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
 use crate::tree::{Edit, KEY_BYTES_MAX, PackedMap};
-use crate::words::{PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
+use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl<R: Row> Table<R> {
         trees + own + std::mem::take(&mut self.copied)
     }
 
-    /// Refuses rows that an index cannot take.
+    /// Refuses rows that an index or a rollup cannot take.
     fn check(&self, number: RowNumber, old: Option<&R>, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
         for (position, index) in self.schema.indexes.iter().enumerate() {
             if old.is_some_and(|old| same_columns(index.columns, old, new) && includes(index.only_where, old)) {
@@ -127,6 +127,27 @@ impl<R: Row> Table<R> {
                 {
                     return Err(ChangeError::NotUnique { table: self.schema.name, index: index.name, other });
                 }
+            }
+        }
+        self.check_rollups(old, new, scratch)
+    }
+
+    /// Refuses rows whose group in a rollup has too long a key.
+    fn check_rollups(&self, old: Option<&R>, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
+        for rollup in self.schema.rollups.iter().filter(|rollup| includes(rollup.only_where, new)) {
+            if old.is_some_and(|old| same_columns(rollup.key, old, new) && includes(rollup.only_where, old)) {
+                continue;
+            }
+            let key = &mut scratch.new_key;
+            key.clear();
+            put_columns(key, self.schema, rollup.key, new);
+            if key.len() + PARTITION_BYTES > KEY_BYTES_MAX {
+                return Err(ChangeError::KeyTooLong {
+                    table: self.schema.name,
+                    index: rollup.name,
+                    bytes: key.len(),
+                    bytes_max: KEY_BYTES_MAX - PARTITION_BYTES,
+                });
             }
         }
         Ok(())
