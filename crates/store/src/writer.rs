@@ -123,6 +123,7 @@ impl Batch<'_> {
             scratch: &mut self.writer.scratch,
             limits,
             mark,
+            dropped: 0,
             bytes: 0,
         };
         let result = command(&mut transaction);
@@ -233,6 +234,8 @@ pub struct Transaction<'b> {
     scratch: &'b mut AnyScratch,
     limits: &'b StoreLimits,
     mark: usize,
+    /// Rows of append tables that the command made the store drop.
+    dropped: usize,
     bytes: usize,
 }
 
@@ -368,7 +371,8 @@ impl Transaction<'_> {
         Ok(self.changes.len() - mark)
     }
 
-    /// Drops the oldest pages of an append table while it is larger than its bound.
+    /// Drops the oldest pages of an append table while it is larger than its bound. That is the store's doing: it takes nothing from what
+    /// the command may change.
     fn drop_oldest_pages<R: Row>(&mut self) -> Result<(), ChangeError> {
         while self.table::<R>().row_bytes() > self.limits.append_table_bytes_max {
             let numbers = self.table::<R>().oldest_page();
@@ -376,6 +380,7 @@ impl Transaction<'_> {
                 return Ok(());
             }
             for number in numbers {
+                self.dropped += 1;
                 self.change::<R>(number, None)?;
             }
         }
@@ -384,7 +389,7 @@ impl Transaction<'_> {
 
     fn change<R: Row>(&mut self, number: RowNumber, row: Option<R>) -> Result<(), ChangeError> {
         let table = R::schema().name;
-        if self.changes.len() - self.mark >= self.limits.command_rows_max {
+        if self.changes.len() - self.mark >= self.limits.command_rows_max + self.dropped {
             return Err(ChangeError::TooManyRows { table, number, rows_max: self.limits.command_rows_max });
         }
         let version = self.state.version;
