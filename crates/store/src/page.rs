@@ -83,6 +83,8 @@ pub struct Page<R> {
     numbers: Arc<[u64]>,
     rows: Vec<Arc<Stored<R>>>,
     bytes: usize,
+    /// The last version at which a row of the page came, changed or went, or the page split or joined.
+    changed: Version,
     encodings: Arc<EncodingCell>,
 }
 
@@ -93,6 +95,7 @@ impl<R> Clone for Page<R> {
             numbers: self.numbers.clone(),
             rows: self.rows.clone(),
             bytes: self.bytes,
+            changed: self.changed,
             encodings: self.encodings.clone(),
         }
     }
@@ -102,11 +105,12 @@ impl<R: Row> Page<R> {
     pub(crate) fn of(
         partition: PartitionId,
         rows: Vec<(RowNumber, Arc<Stored<R>>)>,
+        changed: Version,
         encodings: Arc<EncodingCell>,
     ) -> Self {
         let bytes = rows.iter().map(|(_, row)| row.row_bytes()).sum();
         let numbers = rows.iter().map(|(number, _)| number.0).collect();
-        Page { partition, numbers, rows: rows.into_iter().map(|(_, row)| row).collect(), bytes, encodings }
+        Page { partition, numbers, rows: rows.into_iter().map(|(_, row)| row).collect(), bytes, changed, encodings }
     }
 
     /// The partition that all its rows are of.
@@ -132,6 +136,10 @@ impl<R: Row> Page<R> {
     /// The numbers of its rows, rising.
     pub fn numbers(&self) -> &[u64] {
         &self.numbers
+    }
+
+    pub(crate) fn changed(&self) -> Version {
+        self.changed
     }
 
     pub(crate) fn encodings(&self) -> &Arc<EncodingCell> {
@@ -175,8 +183,14 @@ impl<R: Row> Page<R> {
     }
 
     /// What becomes of the leaf with another row in the place of the one at `position`.
-    pub(crate) fn replace(leaf: &mut Arc<Self>, position: usize, row: Arc<Stored<R>>) -> Edit<Arc<Self>> {
+    pub(crate) fn replace(
+        leaf: &mut Arc<Self>,
+        position: usize,
+        row: Arc<Stored<R>>,
+        version: Version,
+    ) -> Edit<Arc<Self>> {
         let page = Arc::make_mut(leaf);
+        page.changed = version;
         page.bytes += row.row_bytes();
         let old = std::mem::replace(&mut page.rows[position], row);
         page.bytes -= old.row_bytes();
@@ -190,9 +204,10 @@ impl<R: Row> Page<R> {
         partition: PartitionId,
         number: RowNumber,
         row: Arc<Stored<R>>,
+        version: Version,
         new_cell: impl Fn() -> Arc<EncodingCell>,
     ) -> Edit<Arc<Self>> {
-        let alone = |row| Arc::new(Page::of(partition, vec![(number, row)], new_cell()));
+        let alone = |row| Arc::new(Page::of(partition, vec![(number, row)], version, new_cell()));
         // The first page of a partition takes all numbers from zero on, wherever its first row lies.
         let whole_partition = |partition| Self::key(partition, RowNumber(0)).to_vec();
         let Some(leaf) = leaf else { return Edit::Replace(alone(row)) };
@@ -204,6 +219,7 @@ impl<R: Row> Page<R> {
         }
         let position = leaf.position(number).unwrap_or_else(|position| position);
         let page = Arc::make_mut(leaf);
+        page.changed = version;
         page.insert_at(position, number, row);
         if page.is_within_bounds() {
             return Edit::Keep;
@@ -248,7 +264,7 @@ impl<R: Row> Page<R> {
     fn parts(&self, middle: usize) -> Vec<Page<R>> {
         let part = |from: usize, to: usize| {
             let rows = (from..to).map(|at| (RowNumber(self.numbers[at]), self.rows[at].clone())).collect();
-            Page::of(self.partition, rows, self.encodings.successor(None))
+            Page::of(self.partition, rows, self.changed, self.encodings.successor(None))
         };
         let halves = [part(0, middle), part(middle, self.rows.len())];
         halves
@@ -258,8 +274,9 @@ impl<R: Row> Page<R> {
     }
 
     /// What becomes of the leaf without the row at `position`; gives that row.
-    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize) -> (Edit<Arc<Self>>, Arc<Stored<R>>) {
+    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize, version: Version) -> (Edit<Arc<Self>>, Arc<Stored<R>>) {
         let page = Arc::make_mut(leaf);
+        page.changed = version;
         let row = page.rows.remove(position);
         page.bytes -= row.row_bytes();
         if page.rows.is_empty() {
@@ -288,6 +305,7 @@ impl<R: Row> Leaf for Arc<Page<R>> {
                 numbers: self.numbers.iter().chain(right.numbers.iter()).copied().collect(),
                 rows: self.rows.iter().chain(&right.rows).cloned().collect(),
                 bytes: self.bytes + right.bytes,
+                changed: self.changed.max(right.changed),
                 encodings: self.encodings.successor(Some(&right.encodings)),
             })
         })

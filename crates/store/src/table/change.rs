@@ -62,7 +62,7 @@ impl<R: Row> Table<R> {
             Some(stored) => Some((self.partition_for(old.as_ref(), &stored.row, version, scratch)?, stored)),
             None => None,
         };
-        self.change_pages(number, old.as_ref().map(|(partition, _)| *partition), new.as_ref());
+        self.change_pages(number, old.as_ref().map(|(partition, _)| *partition), new.as_ref(), version);
         let old_row = old.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let new_row = new.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         for (index, map) in self.schema.indexes.iter().zip(&mut self.indexes) {
@@ -190,6 +190,7 @@ impl<R: Row> Table<R> {
         number: RowNumber,
         old: Option<PartitionId>,
         new: Option<&(PartitionId, Arc<Stored<R>>)>,
+        version: Version,
     ) {
         let copied = &mut self.copied;
         match (old, new) {
@@ -198,7 +199,7 @@ impl<R: Row> Table<R> {
                     Some(leaf) => match leaf.position(number) {
                         Ok(position) => {
                             *copied += leaf.shared_bytes(false);
-                            (Page::replace(leaf, position, stored.clone()), ())
+                            (Page::replace(leaf, position, stored.clone(), version), ())
                         }
                         Err(_) => (Edit::Keep, ()),
                     },
@@ -211,7 +212,7 @@ impl<R: Row> Table<R> {
                         Some(leaf) => match leaf.position(number) {
                             Ok(position) => {
                                 *copied += leaf.shared_bytes(true);
-                                (Page::remove(leaf, position).0, ())
+                                (Page::remove(leaf, position, version).0, ())
                             }
                             Err(_) => (Edit::Keep, ()),
                         },
@@ -222,7 +223,7 @@ impl<R: Row> Table<R> {
                     let budget = self.budget.clone();
                     self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
                         *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes(true));
-                        (Page::insert(leaf, *partition, number, stored.clone(), || budget.cell()), ())
+                        (Page::insert(leaf, *partition, number, stored.clone(), version, || budget.cell()), ())
                     });
                     self.numbers.insert(&number.key(), &partition.bytes());
                 } else {
