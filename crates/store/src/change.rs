@@ -51,14 +51,14 @@ pub enum ChangeError {
         /// The row that has them.
         other: RowNumber,
     },
-    /// The values of an index or partition are too long together.
+    /// The values of an index, rollup or partition are too long together.
     #[error(
         "writing a row of {table}: its {index} key has {bytes} bytes, at most {bytes_max} are possible; shorten the names in it"
     )]
     KeyTooLong {
         /// The table.
         table: &'static str,
-        /// The index, or "partition".
+        /// The index or rollup, or "partition".
         index: &'static str,
         /// How long the key is.
         bytes: usize,

@@ -185,6 +185,12 @@ impl<'q> Condition<'q> {
         }
     }
 
+    /// As [`Condition::check`], for conditions that must all match: their terms count together.
+    pub(crate) fn check_all(conditions: &[Condition<'q>], schema: &'static TableSchema) -> Result<(), ConditionError> {
+        let mut terms = 0;
+        conditions.iter().try_for_each(|condition| condition.check_level(schema, 0, &mut terms))
+    }
+
     /// The same condition with everything it borrowed copied.
     pub fn into_owned(self) -> Condition<'static> {
         let all = |parts: Vec<Condition<'q>>| parts.into_iter().map(Condition::into_owned).collect();
@@ -232,7 +238,12 @@ fn three_valued(parts: impl Iterator<Item = Option<bool>>, decisive: bool) -> Op
     if unknown { None } else { Some(!decisive) }
 }
 
-fn check_value(schema: &'static TableSchema, column: usize, value: &Literal<'_>) -> Result<(), ConditionError> {
+/// Refuses a value that the column cannot be compared with.
+pub(crate) fn check_value(
+    schema: &'static TableSchema,
+    column: usize,
+    value: &Literal<'_>,
+) -> Result<(), ConditionError> {
     use rollcall_schema::ColumnType;
     let declared = schema.columns.get(column).ok_or(ConditionError::NoColumn { table: schema.name, column })?;
     let fits = match (declared.column_type, value) {

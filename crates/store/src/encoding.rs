@@ -11,7 +11,7 @@ use crate::page::Page;
 use crate::words::Version;
 use rollcall_schema::Row;
 use std::any::{Any, TypeId};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A wire form. Implementations are an open set: the store knows none of them.
@@ -163,6 +163,8 @@ struct Slot {
     encoded: Arc<dyn Any + Send + Sync>,
     numbers: Arc<[u64]>,
     changed: Box<[Version]>,
+    /// The version of the page that was encoded. It may be later than that of every row: a row that went leaves no stamp.
+    of: Version,
     charge: Arc<Charge>,
 }
 
@@ -185,7 +187,7 @@ pub(crate) struct EncodingCell {
     /// Whether there is anything to inherit; set by readers, read by the writer without a lock.
     filled: AtomicBool,
     /// How many cells stand behind this one without a reader having asked in between.
-    generation: u8,
+    generation: AtomicU8,
     state: Mutex<CellState>,
 }
 
@@ -211,7 +213,7 @@ impl EncodingCell {
             budget: budget.clone(),
             last_used: AtomicU64::new(0),
             filled: AtomicBool::new(false),
-            generation: 0,
+            generation: AtomicU8::new(0),
             state: Mutex::default(),
         }
     }
@@ -219,15 +221,20 @@ impl EncodingCell {
     /// A cell for a page that is a part of this cell's page, or that page joined with another one.
     pub(crate) fn successor(self: &Arc<Self>, joined: Option<&Arc<EncodingCell>>) -> Arc<EncodingCell> {
         let useful = |cell: &&Arc<EncodingCell>| {
-            cell.generation < GENERATIONS_MAX && (cell.generation > 0 || cell.filled.load(Ordering::Relaxed))
+            let generation = cell.generation();
+            generation < GENERATIONS_MAX && (generation > 0 || cell.filled.load(Ordering::Relaxed))
         };
         let sources: Vec<_> = [Some(self), joined].into_iter().flatten().filter(useful).cloned().collect();
         let mut cell = EncodingCell::empty(&self.budget);
-        if let Some(generation) = sources.iter().map(|cell| cell.generation).max() {
-            cell.generation = generation + 1;
+        if let Some(generation) = sources.iter().map(|cell| cell.generation()).max() {
+            cell.generation = AtomicU8::new(generation + 1);
             cell.state = Mutex::new(CellState { slots: Vec::new(), sources });
         }
         Arc::new(cell)
+    }
+
+    fn generation(&self) -> u8 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Takes over what the sources hold.
@@ -256,8 +263,7 @@ impl EncodingCell {
         let unchanged = unchanged::<R, E>(page, &sources);
         self.budget.rows_serialised.fetch_add(unchanged.changed() as u64, Ordering::Relaxed);
         let encoded = Arc::new(encoder.encode(page, &unchanged));
-        let newest = sources.iter().all(|slot| slot.newest() <= newest(page.rows().iter().map(|row| row.changed)));
-        if newest {
+        if sources.iter().all(|slot| slot.of <= page.changed()) {
             slots.retain(|slot| slot.form != form);
             let bytes = encoder.bytes(&encoded);
             slots.push(Slot::of(form, encoded.clone(), page, bytes, &self.budget));
@@ -265,16 +271,14 @@ impl EncodingCell {
             if !self.filled.swap(true, Ordering::Relaxed) {
                 self.budget.register(self);
             }
+            // A reader has asked. Stored behind `filled`, so that a split that runs beside finds one or the other.
+            self.generation.store(0, Ordering::Release);
             if self.budget.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.budget.bytes_max {
                 self.budget.evict(self);
             }
         }
         encoded
     }
-}
-
-fn newest(versions: impl Iterator<Item = Version>) -> Version {
-    versions.max().unwrap_or_default()
 }
 
 impl Slot {
@@ -287,7 +291,7 @@ impl Slot {
     ) -> Slot {
         let changed = page.rows().iter().map(|row| row.changed).collect();
         let charge = Arc::new(Charge { budget: budget.clone(), bytes });
-        Slot { form, encoded, numbers: page.numbers().into(), changed, charge }
+        Slot { form, encoded, numbers: page.numbers().into(), changed, of: page.changed(), charge }
     }
 
     fn share(&self) -> Slot {
@@ -296,6 +300,7 @@ impl Slot {
             encoded: self.encoded.clone(),
             numbers: self.numbers.clone(),
             changed: self.changed.clone(),
+            of: self.of,
             charge: self.charge.clone(),
         }
     }
@@ -303,10 +308,6 @@ impl Slot {
     fn is_of<R: Row>(&self, page: &Page<R>) -> bool {
         *self.numbers == *page.numbers()
             && self.changed.iter().zip(page.rows()).all(|(changed, row)| *changed == row.changed)
-    }
-
-    fn newest(&self) -> Version {
-        newest(self.changed.iter().copied())
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Page<R> {
     numbers: Arc<[u64]>,
     rows: Vec<Arc<Stored<R>>>,
     bytes: usize,
+    /// The last version at which a row of the page came, changed or went, or the page split or joined.
+    changed: Version,
     encodings: Arc<EncodingCell>,
 }
 
@@ -93,6 +95,7 @@ impl<R> Clone for Page<R> {
             numbers: self.numbers.clone(),
             rows: self.rows.clone(),
             bytes: self.bytes,
+            changed: self.changed,
             encodings: self.encodings.clone(),
         }
     }
@@ -102,11 +105,12 @@ impl<R: Row> Page<R> {
     pub(crate) fn of(
         partition: PartitionId,
         rows: Vec<(RowNumber, Arc<Stored<R>>)>,
+        changed: Version,
         encodings: Arc<EncodingCell>,
     ) -> Self {
         let bytes = rows.iter().map(|(_, row)| row.row_bytes()).sum();
         let numbers = rows.iter().map(|(number, _)| number.0).collect();
-        Page { partition, numbers, rows: rows.into_iter().map(|(_, row)| row).collect(), bytes, encodings }
+        Page { partition, numbers, rows: rows.into_iter().map(|(_, row)| row).collect(), bytes, changed, encodings }
     }
 
     /// The partition that all its rows are of.
@@ -134,16 +138,21 @@ impl<R: Row> Page<R> {
         &self.numbers
     }
 
+    pub(crate) fn changed(&self) -> Version {
+        self.changed
+    }
+
     pub(crate) fn encodings(&self) -> &Arc<EncodingCell> {
         &self.encodings
     }
 
-    /// Bytes of the page without its rows, if an earlier version holds it too and a change will copy it.
-    pub(crate) fn shared_bytes(this: &Arc<Self>) -> usize {
-        if Arc::strong_count(this) == 1 {
+    /// Bytes of the page without its rows if an earlier version holds it too, which keeps them when this one is changed; the numbers
+    /// are among them only if they change.
+    pub(crate) fn shared_bytes(self: &Arc<Self>, numbers_change: bool) -> usize {
+        if Arc::strong_count(self) == 1 {
             return 0;
         }
-        size_of::<Self>() + size_of_val(&*this.numbers) + size_of_val(&*this.rows)
+        size_of::<Self>() + size_of_val(&*self.rows) + if numbers_change { size_of_val(&*self.numbers) } else { 0 }
     }
 
     #[inline]
@@ -173,13 +182,20 @@ impl<R: Row> Page<R> {
         Self::key(self.partition, RowNumber(self.numbers.first().copied().unwrap_or(0))).to_vec()
     }
 
-    /// Puts another row in the place of the one at `position`; gives the old one.
-    pub(crate) fn replace(this: &mut Arc<Self>, position: usize, row: Arc<Stored<R>>) -> Arc<Stored<R>> {
-        let page = Arc::make_mut(this);
+    /// What becomes of the leaf with another row in the place of the one at `position`.
+    pub(crate) fn replace(
+        leaf: &mut Arc<Self>,
+        position: usize,
+        row: Arc<Stored<R>>,
+        version: Version,
+    ) -> Edit<Arc<Self>> {
+        let page = Arc::make_mut(leaf);
+        page.changed = version;
         page.bytes += row.row_bytes();
         let old = std::mem::replace(&mut page.rows[position], row);
         page.bytes -= old.row_bytes();
-        old
+        // A row that grew may be too large for its neighbours.
+        if page.is_within_bounds() { Edit::Keep } else { Page::split(leaf, None) }
     }
 
     /// What becomes of the leaf at which a row of `partition` with this number belongs.
@@ -188,9 +204,10 @@ impl<R: Row> Page<R> {
         partition: PartitionId,
         number: RowNumber,
         row: Arc<Stored<R>>,
+        version: Version,
         new_cell: impl Fn() -> Arc<EncodingCell>,
     ) -> Edit<Arc<Self>> {
-        let alone = |row| Arc::new(Page::of(partition, vec![(number, row)], new_cell()));
+        let alone = |row| Arc::new(Page::of(partition, vec![(number, row)], version, new_cell()));
         // The first page of a partition takes all numbers from zero on, wherever its first row lies.
         let whole_partition = |partition| Self::key(partition, RowNumber(0)).to_vec();
         let Some(leaf) = leaf else { return Edit::Replace(alone(row)) };
@@ -202,15 +219,38 @@ impl<R: Row> Page<R> {
         }
         let position = leaf.position(number).unwrap_or_else(|position| position);
         let page = Arc::make_mut(leaf);
+        page.changed = version;
         page.insert_at(position, number, row);
-        if page.rows.len() <= PAGE_ROWS_MAX && (page.bytes <= PAGE_BYTES_MAX || page.rows.len() == 1) {
+        if page.is_within_bounds() {
             return Edit::Keep;
         }
         let appended = position == page.rows.len() - 1;
-        let parts = page.parts(if appended { position } else { page.rows.len() / 2 });
+        Page::split(leaf, appended.then_some(position))
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.rows.len() <= PAGE_ROWS_MAX && (self.bytes <= PAGE_BYTES_MAX || self.rows.len() == 1)
+    }
+
+    /// The leaf as pages within bounds, cut at `middle` or where it is best.
+    fn split(leaf: &Arc<Self>, middle: Option<usize>) -> Edit<Arc<Self>> {
+        let parts = leaf.parts(middle.unwrap_or_else(|| leaf.middle()));
         let mut parts = parts.into_iter().map(|page| (page.first_key(), Arc::new(page)));
         let first = parts.next().map_or_else(|| leaf.clone(), |(_, page)| page);
         Edit::Split(first, parts.collect())
+    }
+
+    /// Where a page of two rows or more is cut: at half its rows if these are too many, else at half its bytes, which leaves a large row alone.
+    fn middle(&self) -> usize {
+        if self.rows.len() > PAGE_ROWS_MAX {
+            return self.rows.len() / 2;
+        }
+        let mut sum = 0;
+        let half = self.rows.iter().position(|row| {
+            sum += row.row_bytes();
+            sum * 2 >= self.bytes
+        });
+        half.unwrap_or(0).clamp(1, self.rows.len() - 1)
     }
 
     fn insert_at(&mut self, position: usize, number: RowNumber, row: Arc<Stored<R>>) {
@@ -224,28 +264,29 @@ impl<R: Row> Page<R> {
     fn parts(&self, middle: usize) -> Vec<Page<R>> {
         let part = |from: usize, to: usize| {
             let rows = (from..to).map(|at| (RowNumber(self.numbers[at]), self.rows[at].clone())).collect();
-            Page::of(self.partition, rows, self.encodings.successor(None))
+            Page::of(self.partition, rows, self.changed, self.encodings.successor(None))
         };
         let halves = [part(0, middle), part(middle, self.rows.len())];
-        let too_large = |page: &Page<R>| page.rows.len() > 1 && page.bytes > PAGE_BYTES_MAX;
         halves
             .into_iter()
-            .flat_map(|half| if too_large(&half) { half.parts(half.rows.len() / 2) } else { vec![half] })
+            .flat_map(|half| if half.is_within_bounds() { vec![half] } else { half.parts(half.middle()) })
             .collect()
     }
 
-    /// What becomes of the leaf without the row at `position`.
-    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize) -> Edit<Arc<Self>> {
+    /// What becomes of the leaf without the row at `position`; gives that row.
+    pub(crate) fn remove(leaf: &mut Arc<Self>, position: usize, version: Version) -> (Edit<Arc<Self>>, Arc<Stored<R>>) {
         let page = Arc::make_mut(leaf);
+        page.changed = version;
         let row = page.rows.remove(position);
         page.bytes -= row.row_bytes();
         if page.rows.is_empty() {
-            return Edit::Remove;
+            return (Edit::Remove, row);
         }
         let numbers = page.numbers.iter().enumerate().filter(|(at, _)| *at != position).map(|(_, number)| *number);
         page.numbers = numbers.collect();
         // Given back as a replacement, so that the tree looks whether it should join a neighbour.
-        if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep }
+        let edit = if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep };
+        (edit, row)
     }
 }
 
@@ -264,6 +305,7 @@ impl<R: Row> Leaf for Arc<Page<R>> {
                 numbers: self.numbers.iter().chain(right.numbers.iter()).copied().collect(),
                 rows: self.rows.iter().chain(&right.rows).cloned().collect(),
                 bytes: self.bytes + right.bytes,
+                changed: self.changed.max(right.changed),
                 encodings: self.encodings.successor(Some(&right.encodings)),
             })
         })

@@ -57,6 +57,11 @@ impl Partitions {
         self.changed_at
     }
 
+    /// Bytes that earlier versions hold alone since this was last asked.
+    pub(crate) fn take_copied(&mut self) -> usize {
+        self.by_key.take_copied() + self.by_id.take_copied()
+    }
+
     pub(crate) fn get(&self, id: PartitionId) -> Option<&Partition> {
         self.by_id.find(&id.0.to_be_bytes()).filter(|partition| partition.id == id)
     }
@@ -87,7 +92,6 @@ impl Partitions {
         self.next += 1;
         self.by_key.insert(key, &id.bytes());
         let partition = Partition { id, values: values().into(), rows: 0, changed_at: version, key: key.into() };
-        self.changed_at = version;
         self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf.cloned() {
             None => (Edit::Replace(partition), ()),
             // Numbers rise, so a new partition lies behind all others.
@@ -96,18 +100,24 @@ impl Partitions {
         Some(id)
     }
 
-    /// Notes that rows of a partition changed at `version`, and how many more (or fewer) there are; an empty partition goes.
+    /// Notes that rows of a partition changed at `version`, and how many more (or fewer) there are; an empty partition goes. The set of partitions
+    /// has changed only if one came to have rows or came to have none: what a failed command made and left without rows was never there.
     pub(crate) fn touch(&mut self, id: PartitionId, more_rows: i64, version: Version) {
-        let gone = self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf {
+        let (gone, set_changed) = self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf {
             Some(partition) if partition.id == id => {
+                let was_empty = partition.rows == 0;
                 partition.rows = partition.rows.saturating_add_signed(more_rows as isize);
                 partition.changed_at = version;
-                if partition.rows == 0 { (Edit::Remove, Some(partition.key.clone())) } else { (Edit::Keep, None) }
+                let is_empty = partition.rows == 0;
+                let gone = is_empty.then(|| partition.key.clone());
+                (if is_empty { Edit::Remove } else { Edit::Keep }, (gone, was_empty != is_empty))
             }
-            _ => (Edit::Keep, None),
+            _ => (Edit::Keep, (None, false)),
         });
         if let Some(key) = gone {
             self.by_key.remove(&key);
+        }
+        if set_changed {
             self.changed_at = version;
         }
     }

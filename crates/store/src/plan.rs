@@ -1,7 +1,7 @@
 //! The planner: the index with the longest prefix of equal columns, and nothing cleverer.
 //!
 //! Each index is judged by how many of its first columns the query fixes, then by whether it bounds the next one, then by whether it gives the
-//! wanted order. Conditions that the index answers are not tested again; all others are tested on each row that is read.
+//! wanted order, then by whether it leaves out rows that the query does not want. Conditions that the index answers are not tested again; all others are tested on each row that is read.
 
 use crate::condition::{Condition, Operator, like_prefix};
 use crate::query::{Order, Query, Sort};
@@ -56,18 +56,18 @@ enum Tail<'a, 'q> {
 }
 
 pub(crate) fn plan(schema: &'static TableSchema, query: &Query<'_>) -> Plan {
-    let mut best: Option<(usize, Match<'_, '_>, (usize, bool, bool))> = None;
+    let mut best: Option<(usize, Match<'_, '_>, (usize, bool, bool, bool))> = None;
     for (position, index) in schema.indexes.iter().enumerate() {
         let Some(found) = match_index(schema, index, &query.conditions) else { continue };
         let sorted = found.gives(&query.order);
-        let score = (found.equal, !matches!(found.tail, Tail::Nothing), sorted);
+        let score = (found.equal, !matches!(found.tail, Tail::Nothing), sorted, index.only_where.is_some());
         let useful = score.0 > 0 || score.1 || (sorted && query.limit.is_some() && query.order != Order::Any);
         if useful && best.as_ref().is_none_or(|(_, _, other)| score > *other) {
             best = Some((position, found, score));
         }
     }
     match best {
-        Some((position, found, (_, _, sorted))) => index_plan(schema, query, position, &found, sorted),
+        Some((position, found, (_, _, sorted, _))) => index_plan(schema, query, position, &found, sorted),
         None => scan_plan(query),
     }
 }
@@ -272,7 +272,11 @@ fn bounded(prefix: &[u8], nullable: bool, bounds: &[(Operator, &Literal<'_>)]) -
         key::put_value(&mut key, value.value(), nullable);
         let (at, past) = starting_with(key);
         let (new_low, new_high) = match operator {
-            Operator::Greater => (past.unwrap_or_else(|| vec![u8::MAX; 16]), None),
+            Operator::Greater => match past {
+                Some(past) => (past, None),
+                // Nothing is greater than the greatest value: a range that ends where it starts.
+                None => return (prefix.to_vec(), Some(prefix.to_vec())),
+            },
             Operator::GreaterOrEqual => (at, None),
             Operator::Less => (Vec::new(), Some(at)),
             Operator::LessOrEqual => (Vec::new(), past),

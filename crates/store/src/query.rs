@@ -1,6 +1,6 @@
 //! Queries: which rows, in which order, how many, from where on.
 
-use crate::condition::{Condition, ConditionError};
+use crate::condition::{Condition, ConditionError, check_value};
 use crate::partition::Visible;
 use crate::words::RowNumber;
 use rollcall_schema::{Column, Literal, TableSchema, Value};
@@ -102,7 +102,7 @@ impl<'q> Query<'q> {
     }
 
     pub(crate) fn check(&self, schema: &'static TableSchema) -> Result<(), QueryError> {
-        self.conditions.iter().try_for_each(|condition| condition.check(schema))?;
+        Condition::check_all(&self.conditions, schema)?;
         let columns = match &self.order {
             Order::By(columns) if columns.len() > SORT_COLUMNS_MAX => return Err(QueryError::TooManySortColumns),
             Order::By(columns) => columns.len(),
@@ -119,8 +119,19 @@ impl<'q> Query<'q> {
         }
         match &self.after {
             Some(cursor) if self.order == Order::Any || cursor.values.len() != columns => Err(QueryError::WrongCursor),
+            Some(cursor) if !self.could_give(cursor, schema) => Err(QueryError::WrongCursor),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a row could have these values in the columns of the order. Cursors come back from outside, and may have been made by another query.
+    fn could_give(&self, cursor: &Cursor, schema: &'static TableSchema) -> bool {
+        let sorts = if let Order::By(sorts) = &self.order { sorts.as_slice() } else { &[] };
+        let fits = |(sort, value): (&Sort, &Literal<'_>)| {
+            check_value(schema, sort.column, value).is_ok()
+                && (schema.columns[sort.column].nullable || !value.value().is_null())
+        };
+        cursor.number <= RowNumber::MAX && sorts.iter().zip(&cursor.values).all(fits)
     }
 }
 

@@ -20,6 +20,9 @@ pub const EVERY_VERSION_MICROS: u64 = 30 * SECOND_MICROS;
 /// So long one version a second is kept; one a minute after that.
 pub const EVERY_SECOND_MICROS: u64 = 600 * SECOND_MICROS;
 
+/// Ages, and how far apart versions are that are kept behind each.
+const STEPS: [(u64, u64); 2] = [(EVERY_VERSION_MICROS, SECOND_MICROS), (EVERY_SECOND_MICROS, 60 * SECOND_MICROS)];
+
 /// At most so many versions are looked at for thinning in one commit; more is done by the next ones.
 const THINNED_AT_ONCE_MAX: usize = 64;
 
@@ -52,6 +55,8 @@ pub enum AsOfError {
 struct Kept {
     snapshot: Snapshot,
     bytes: usize,
+    /// How many of the ages in [`STEPS`] it has crossed. An elder version has crossed at least as many as a younger one.
+    crossed: usize,
 }
 
 #[derive(Default)]
@@ -91,7 +96,7 @@ impl Retained {
         let mut dropped = Vec::new();
         let mut versions = self.lock();
         versions.bytes += bytes;
-        versions.kept.push_back(Kept { snapshot, bytes });
+        versions.kept.push_back(Kept { snapshot, bytes, crossed: 0 });
         versions.thin(now, &mut dropped);
         while versions.bytes > self.bytes_max
             && let Some(oldest) = versions.kept.pop_front()
@@ -128,32 +133,33 @@ impl Retained {
 }
 
 impl Versions {
-    /// Drops versions that have become too old for their neighbours to be so near. A version is compared with its elder and its younger
-    /// neighbour as it crosses an age, so each is looked at a bounded number of times.
+    /// Drops versions that have become too old for their neighbours to be so near. A version is compared with its elder neighbour once as it
+    /// crosses an age, however many cross it in one commit.
     fn thin(&mut self, now: Time, dropped: &mut Vec<Kept>) {
-        for (age, step) in [(EVERY_VERSION_MICROS, SECOND_MICROS), (EVERY_SECOND_MICROS, 60 * SECOND_MICROS)] {
+        for (step_number, (age, step)) in STEPS.into_iter().enumerate() {
             let edge = now.plus_micros(-(age as i64));
-            // The version at the edge and those just behind it.
-            let mut position = self.kept.partition_point(|kept| kept.snapshot.time() < edge);
+            let slot = |kept: &Kept| kept.snapshot.time().micros().div_euclid(step as i64);
+            let mut position = self.kept.partition_point(|kept| kept.crossed > step_number);
             for _ in 0..THINNED_AT_ONCE_MAX {
-                if position < 2 || position > self.kept.len() {
-                    break;
-                }
-                let slot = |kept: &Kept| kept.snapshot.time().micros().div_euclid(step as i64);
-                if slot(&self.kept[position - 1]) == slot(&self.kept[position - 2]) {
+                let Some(kept) = self.kept.get_mut(position).filter(|kept| kept.snapshot.time() < edge) else { break };
+                kept.crossed = step_number + 1;
+                let elder = position.checked_sub(1);
+                match elder.filter(|elder| slot(&self.kept[*elder]) == slot(&self.kept[position])) {
                     // Of the versions in one slot the last one stays; it is the one that a question about the slot's end wants.
-                    if let Some(gone) = self.kept.remove(position - 2) {
-                        match position.checked_sub(3).and_then(|elder| self.kept.get_mut(elder)) {
-                            Some(elder) => elder.bytes += gone.bytes,
-                            None => self.bytes -= gone.bytes,
-                        }
-                        dropped.push(gone);
-                    }
-                    position -= 1;
-                } else {
-                    break;
+                    Some(elder) => dropped.extend(self.remove(elder)),
+                    None => position += 1,
                 }
             }
         }
+    }
+
+    /// Takes out one version; what it is charged is carried over to its elder.
+    fn remove(&mut self, position: usize) -> Option<Kept> {
+        let gone = self.kept.remove(position)?;
+        match position.checked_sub(1).and_then(|elder| self.kept.get_mut(elder)) {
+            Some(elder) => elder.bytes += gone.bytes,
+            None => self.bytes -= gone.bytes,
+        }
+        Some(gone)
     }
 }

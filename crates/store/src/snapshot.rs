@@ -69,6 +69,11 @@ impl Snapshot {
 }
 
 impl State {
+    /// Bytes that each version takes beside its tables.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.tables)
+    }
+
     #[inline]
     fn position<R: Row>(&self) -> usize {
         let wanted = TypeId::of::<R>();

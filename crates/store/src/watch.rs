@@ -156,7 +156,7 @@ impl Watch {
         position: Version,
         conditions: Vec<Condition<'static>>,
     ) -> Result<Watch, crate::condition::ConditionError> {
-        conditions.iter().try_for_each(|condition| condition.check(R::schema()))?;
+        Condition::check_all(&conditions, R::schema())?;
         let snapshot = store.snapshot();
         let table = snapshot.tables().position(|table| table.schema().name == R::schema().name);
         Ok(Watch { table: table.expect("the store was built with this table"), conditions, position })

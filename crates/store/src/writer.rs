@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::table::Table;
 use crate::words::{PartitionId, RowNumber, Version};
 use rollcall_schema::{Column, Durability, Literal, Row, TableKind, Time, key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The one who changes a store.
@@ -129,6 +129,7 @@ impl Batch<'_> {
             scratch: &mut self.writer.scratch,
             limits,
             mark,
+            dropped: 0,
             bytes: 0,
         };
         let result = command(&mut transaction);
@@ -176,7 +177,7 @@ impl Batch<'_> {
             self.state.any_table_mut(table).forget_partition(partition, version);
         }
         let released_blobs = self.count_blobs();
-        let mut copied_bytes = 0;
+        let mut copied_bytes = self.state.own_bytes() + self.state.blobs.take_copied();
         let mut durability = Durability::Volatile;
         let mut seen = vec![false; self.state.tables.len()];
         for change in &self.changes {
@@ -242,6 +243,8 @@ pub struct Transaction<'b> {
     scratch: &'b mut AnyScratch,
     limits: &'b StoreLimits,
     mark: usize,
+    /// Rows of append tables that the command made the store drop.
+    dropped: usize,
     bytes: usize,
 }
 
@@ -359,19 +362,25 @@ impl Transaction<'_> {
         let mut before: BTreeMap<Vec<u8>, RowNumber> =
             self.table::<R>().rows_of_partition(partition).map(|row| (identity_of(row.row()), row.number)).collect();
         let mark = self.changes.len();
-        for row in rows {
-            match before.remove(&identity_of(&row)) {
+        let rows: Vec<(Vec<u8>, R)> = rows.into_iter().map(|row| (identity_of(&row), row)).collect();
+        // What goes makes room first: a row that comes may have what only one row can have, such as an address.
+        let wanted: BTreeSet<&[u8]> = rows.iter().map(|(identity, _)| identity.as_slice()).collect();
+        for number in
+            before.iter().filter(|(identity, _)| !wanted.contains(identity.as_slice())).map(|(_, number)| *number)
+        {
+            self.delete::<R>(number)?;
+        }
+        for (identity, row) in rows {
+            match before.remove(&identity) {
                 Some(number) => self.update(number, row)?,
                 None => drop(self.insert(row)?),
             }
         }
-        for number in before.into_values() {
-            self.delete::<R>(number)?;
-        }
         Ok(self.changes.len() - mark)
     }
 
-    /// Drops the oldest pages of an append table while it is larger than its bound.
+    /// Drops the oldest pages of an append table while it is larger than its bound. That is the store's doing: it takes nothing from what
+    /// the command may change.
     fn drop_oldest_pages<R: Row>(&mut self) -> Result<(), ChangeError> {
         while self.table::<R>().row_bytes() > self.limits.append_table_bytes_max {
             let numbers = self.table::<R>().oldest_page();
@@ -379,6 +388,7 @@ impl Transaction<'_> {
                 return Ok(());
             }
             for number in numbers {
+                self.dropped += 1;
                 self.change::<R>(number, None)?;
             }
         }
@@ -387,7 +397,7 @@ impl Transaction<'_> {
 
     fn change<R: Row>(&mut self, number: RowNumber, row: Option<R>) -> Result<(), ChangeError> {
         let table = R::schema().name;
-        if self.changes.len() - self.mark >= self.limits.command_rows_max {
+        if self.changes.len() - self.mark >= self.limits.command_rows_max + self.dropped {
             return Err(ChangeError::TooManyRows { table, number, rows_max: self.limits.command_rows_max });
         }
         let version = self.state.version;

@@ -137,7 +137,8 @@ fn build_directory<R: Row>(budget: &Arc<EncodingBudget>, located: Vec<Located<R>
         if let Some((number, _)) = group.first() {
             let from = if starts { RowNumber(0) } else { *number };
             let separator = Page::<R>::key(partition, from).to_vec();
-            leaves.push((separator, Arc::new(Page::of(partition, std::mem::take(group), budget.cell()))));
+            let changed = group.iter().map(|(_, row)| row.changed).max().unwrap_or_default();
+            leaves.push((separator, Arc::new(Page::of(partition, std::mem::take(group), changed, budget.cell()))));
         }
     };
     let (mut current, mut starts, mut bytes) = (None, true, 0);

@@ -5,7 +5,7 @@ use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
 use crate::tree::{Edit, KEY_BYTES_MAX, PackedMap};
-use crate::words::{PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
+use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
 
@@ -85,6 +85,11 @@ impl<R: Row> Table<R> {
         if let Some(new) = &new {
             self.check(number, differ, &new.row, scratch)?;
         }
+        if let Some((_, stored)) = &old
+            && stored.changed != version
+        {
+            self.copied += stored.row_bytes();
+        }
         let new = match new {
             Some(stored)
                 if differ & bits(self.schema.partition, None) == 0
@@ -95,7 +100,7 @@ impl<R: Row> Table<R> {
             Some(stored) => Some((self.partition_for(&stored.row, version, scratch)?, stored)),
             None => None,
         };
-        self.change_pages(number, old.as_ref(), new.as_ref());
+        self.change_pages(number, old.as_ref(), new.as_ref(), version);
         let old_row = old.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let new_row = new.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let moved = old_row.map(|(partition, _)| partition) != new_row.map(|(partition, _)| partition);
@@ -111,7 +116,6 @@ impl<R: Row> Table<R> {
         }
         self.bytes += new.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
         self.bytes -= old.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
-        self.copied += old.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
         Ok(Some(Changed { old, new }))
     }
 
@@ -132,10 +136,12 @@ impl<R: Row> Table<R> {
     pub(crate) fn take_copied(&mut self) -> usize {
         let maps = self.indexes.iter_mut().chain(&mut self.rollups).chain([&mut self.numbers]);
         let nodes: usize = maps.map(PackedMap::take_copied).sum();
-        nodes + self.directory.take_copied() + std::mem::take(&mut self.copied)
+        let trees = nodes + self.directory.take_copied() + self.partitions.take_copied();
+        let own = size_of::<Self>() + size_of_val(&*self.indexes) + size_of_val(&*self.rollups);
+        trees + own + std::mem::take(&mut self.copied)
     }
 
-    /// Refuses rows that an index cannot take.
+    /// Refuses rows that an index or a rollup cannot take.
     fn check(&self, number: RowNumber, differ: u64, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
         for (position, index) in self.schema.indexes.iter().enumerate() {
             if differ & bits(index.columns, index.only_where) == 0 || !includes(index.only_where, new) {
@@ -161,6 +167,27 @@ impl<R: Row> Table<R> {
                 {
                     return Err(ChangeError::NotUnique { table: self.schema.name, index: index.name, other });
                 }
+            }
+        }
+        self.check_rollups(differ, new, scratch)
+    }
+
+    /// Refuses rows whose group in a rollup has too long a key.
+    fn check_rollups(&self, differ: u64, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
+        for rollup in self.schema.rollups {
+            if differ & bits(rollup.key, rollup.only_where) == 0 || !includes(rollup.only_where, new) {
+                continue;
+            }
+            let key = &mut scratch.new_key;
+            key.clear();
+            put_columns(key, self.schema, rollup.key, new);
+            if key.len() + PARTITION_BYTES > KEY_BYTES_MAX {
+                return Err(ChangeError::KeyTooLong {
+                    table: self.schema.name,
+                    index: rollup.name,
+                    bytes: key.len(),
+                    bytes_max: KEY_BYTES_MAX - PARTITION_BYTES,
+                });
             }
         }
         Ok(())
@@ -192,6 +219,7 @@ impl<R: Row> Table<R> {
         number: RowNumber,
         old: Option<&(PartitionId, Arc<Stored<R>>)>,
         new: Option<&(PartitionId, Arc<Stored<R>>)>,
+        version: Version,
     ) {
         let copied = &mut self.copied;
         if let Some((partition, _)) = old {
@@ -199,12 +227,11 @@ impl<R: Row> Table<R> {
             self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
                 let Some(leaf) = leaf else { return (Edit::Keep, ()) };
                 let Ok(position) = leaf.position(number) else { return (Edit::Keep, ()) };
-                *copied += Page::shared_bytes(leaf);
+                *copied += leaf.shared_bytes(replacement.is_none());
                 match replacement {
-                    Some(stored) => drop(Page::replace(leaf, position, stored.clone())),
-                    None => return (Page::remove(leaf, position), ()),
+                    Some(stored) => (Page::replace(leaf, position, stored.clone(), version), ()),
+                    None => (Page::remove(leaf, position, version).0, ()),
                 }
-                (Edit::Keep, ())
             });
             if replacement.is_some() {
                 return;
@@ -214,8 +241,8 @@ impl<R: Row> Table<R> {
             Some((partition, stored)) => {
                 let budget = &self.budget;
                 self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
-                    *copied += leaf.as_deref().map_or(0, Page::shared_bytes);
-                    (Page::insert(leaf, *partition, number, stored.clone(), || budget.cell()), ())
+                    *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes(true));
+                    (Page::insert(leaf, *partition, number, stored.clone(), version, || budget.cell()), ())
                 });
                 self.numbers.insert(&number.key(), &partition.bytes());
             }

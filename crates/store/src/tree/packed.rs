@@ -390,7 +390,10 @@ impl PackedMap {
                 *replaced += leaf.shared_bytes();
                 (Edit::Replace(leaf.with_removed(position)), true)
             }
-            Some(((_, true), _)) => (Edit::Remove, true),
+            Some(((_, true), leaf)) => {
+                *replaced += leaf.shared_bytes();
+                (Edit::Remove, true)
+            }
             _ => (Edit::Keep, false),
         });
         self.length -= usize::from(removed);
