@@ -23,10 +23,12 @@ use crate::format::FORMAT_NUMBER;
 use crate::limits::CHECKPOINT_SYNC_BYTES;
 use crate::limits::MAX_CHUNK_BYTES;
 use crate::limits::MAX_CHUNKS;
+use crate::limits::MAX_NUMBER;
 use crate::names;
 use crate::names::Version;
 use crate::record::u32_at;
 use crate::record::u64_at;
+use crate::segment::SEGMENT_HEADER_BYTES;
 
 const HEADER_BYTES: u64 = 64;
 const CHUNK_HEADER: usize = 16;
@@ -72,7 +74,7 @@ impl CheckpointHeader {
         if header[4..8] != HEADER_MAGIC || crc32c::crc32c(&header[4..]) != u32_at(header, 0) {
             return None;
         }
-        Some(Self {
+        let parsed = Self {
             sequence: u64_at(header, 16),
             epoch: u64_at(header, 24),
             version: u64_at(header, 32),
@@ -80,7 +82,20 @@ impl CheckpointHeader {
             segment: u64_at(header, 48),
             offset: u64_at(header, 56),
             new_segment: u32_at(header, 12) & NEW_SEGMENT != 0,
-        })
+        };
+        parsed.is_sound().then_some(parsed)
+    }
+
+    fn is_sound(&self) -> bool {
+        // Half of the limit, so that whatever follows a sound checkpoint is within it.
+        if self.sequence > MAX_NUMBER / 2 || self.version.max(self.reserved) > MAX_NUMBER {
+            return false;
+        }
+        if self.new_segment {
+            self.segment == self.sequence + 1 && self.offset == SEGMENT_HEADER_BYTES
+        } else {
+            (1..=self.sequence + 1).contains(&self.segment) && self.offset >= SEGMENT_HEADER_BYTES
+        }
     }
 }
 

@@ -68,6 +68,7 @@ pub use crate::limits::FIRST_SEGMENT_BYTES;
 pub use crate::limits::MAX_BLOB_BYTES;
 pub use crate::limits::MAX_CHUNK_BYTES;
 pub use crate::limits::MAX_CHUNKS;
+pub use crate::limits::MAX_NUMBER;
 pub use crate::limits::MAX_RECORD_BYTES;
 pub use crate::limits::RESERVE_VERSIONS;
 pub use crate::limits::SEGMENT_BYTES;

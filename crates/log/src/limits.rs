@@ -1,5 +1,7 @@
 //! Every bound of the room, by name and with its unit.
 
+/// No sequence or version comes near this in practice: one that does is none of ours. It leaves room to count on.
+pub const MAX_NUMBER: u64 = 1 << 62;
 /// Largest payload of one record. The writer's batches are bounded well below it.
 pub const MAX_RECORD_BYTES: usize = 64 << 20;
 /// Size of a full-grown segment file.

@@ -13,6 +13,7 @@ use crate::disk::write_zeros;
 use crate::error::AppendError;
 use crate::error::CheckpointError;
 use crate::limits::FIRST_SEGMENT_BYTES;
+use crate::limits::MAX_NUMBER;
 use crate::limits::MAX_RECORD_BYTES;
 use crate::limits::MAX_SEGMENT_BYTES;
 use crate::limits::RESERVE_VERSIONS;
@@ -162,6 +163,7 @@ impl<D: Disk> Log<D> {
         if bytes > MAX_RECORD_BYTES as u64 {
             return Err(AppendError::TooLarge { bytes });
         }
+        check_range(version)?;
         if version.0 <= self.position.used_version {
             return Err(AppendError::VersionUsed { version, last: Version(self.position.used_version) });
         }
@@ -258,6 +260,7 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         self.check_trusted()?;
+        check_range(version)?;
         self.write_reserve(version.0.saturating_add(self.options.reserve_versions))
     }
 
@@ -278,7 +281,7 @@ impl<D: Disk> Log<D> {
     pub(crate) fn write_reserve(&mut self, reserve: u64) -> Result<(), AppendError> {
         self.make_control_room()?;
         let before = self.position.written_reserve;
-        self.position.written_reserve = before.max(reserve);
+        self.position.written_reserve = before.max(reserve.min(MAX_NUMBER));
         if let Err(error) = self.write_record(RecordKind::Reserve, self.position.written_version, &[]) {
             self.position.written_reserve = before;
             return Err(error);
@@ -292,7 +295,7 @@ impl<D: Disk> Log<D> {
         if kind == RecordKind::Batch {
             position.used_version = version;
             if version.saturating_add(self.options.reserve_versions / 2) > position.written_reserve {
-                position.written_reserve = version.saturating_add(self.options.reserve_versions);
+                position.written_reserve = version.saturating_add(self.options.reserve_versions).min(MAX_NUMBER);
             }
         }
         let (sequence, reserve) = (position.written + 1, position.written_reserve);
@@ -401,6 +404,7 @@ impl<D: Disk> Log<D> {
         if version.0 < oldest {
             return Err(CheckpointError::TooOld { version, oldest: Version(oldest) });
         }
+        check_range(version).map_err(CheckpointError::Sync)?;
         if !broken {
             self.reserve(version).and_then(|()| self.sync()).map_err(CheckpointError::Sync)?;
         }
@@ -522,6 +526,10 @@ impl<D: Disk> Log<D> {
     pub fn blobs(&self) -> Blobs<D> {
         self.blobs.clone()
     }
+}
+
+fn check_range(version: Version) -> Result<(), AppendError> {
+    if version.0 > MAX_NUMBER { Err(AppendError::VersionOutOfRange { version }) } else { Ok(()) }
 }
 
 /// Each segment has a salt of its own: a copy of another segment inside a payload is no record here either.

@@ -13,6 +13,7 @@ use rollcall_log::DurabilityClass::Relaxed;
 use rollcall_log::Epoch;
 use rollcall_log::FORMAT_NUMBER;
 use rollcall_log::Log;
+use rollcall_log::MAX_NUMBER;
 use rollcall_log::MAX_RECORD_BYTES;
 use rollcall_log::OpenError;
 use rollcall_log::Options;
@@ -292,6 +293,10 @@ fn a_version_is_never_used_twice<D: Disk>(disk: D) {
         }
         // Readers may see versions that were never appended, if they were reserved.
         highest += 1000;
+        let far = Version(MAX_NUMBER + 1);
+        let refused = log.append(far, &[b"x"], Epoch(1), Relaxed);
+        assert!(matches!(refused, Err(AppendError::VersionOutOfRange { .. })));
+        assert!(matches!(log.reserve(far), Err(AppendError::VersionOutOfRange { .. })));
         log.reserve(Version(highest)).unwrap();
         assert!(log.reserved_version().0 >= highest);
     }
