@@ -25,10 +25,12 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 pub const MAX_CHUNKS: usize = 1 << 20;
 /// A checkpoint is synced each time this many bytes were written, so that the last sync is short and the
 /// appends beside it never wait for one large flush.
-pub(crate) const CHECKPOINT_SYNC_BYTES: u64 = 16 << 20;
+pub(crate) const CHECKPOINT_SYNC_BYTES: u64 = 1 << 20;
 /// Files are read in pieces of this size.
 pub(crate) const READ_BYTES: usize = 4 << 20;
-/// Zeros are written in pieces of this size.
+/// A new segment's zeros are written and synced in pieces of this size.
+pub(crate) const ALLOCATE_BYTES: usize = 256 << 10;
+/// Zeros are written over what must go in pieces of this size.
 pub(crate) const ZERO_BYTES: usize = 1 << 20;
 /// Largest blob.
 pub const MAX_BLOB_BYTES: usize = 256 << 20;
