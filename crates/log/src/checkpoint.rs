@@ -106,6 +106,7 @@ pub struct CheckpointWriter<D: Disk> {
     file: Option<D::File>,
     header: CheckpointHeader,
     failures: u64,
+    appended: u64,
     /// Tells the writers of one log apart: two at once must not share a temporary file.
     number: u64,
     table: Vec<u8>,
@@ -119,6 +120,8 @@ pub struct CheckpointWriter<D: Disk> {
 pub struct FinishedCheckpoint {
     pub(crate) header: CheckpointHeader,
     pub(crate) failures: u64,
+    /// How much had been appended in all when it was begun.
+    pub(crate) appended: u64,
     /// Size of the file.
     pub(crate) bytes: u64,
 }
@@ -136,15 +139,17 @@ impl FinishedCheckpoint {
 }
 
 impl<D: Disk> CheckpointWriter<D> {
-    /// `failures` tells the log later whether it has failed since; `number` is new for each writer of a log.
+    /// `failures` and `appended` tell the log later what has happened since; `number` is new for each writer of a log.
     pub(crate) fn create(
         disk: D,
         header: CheckpointHeader,
         failures: u64,
+        appended: u64,
         number: u64,
     ) -> Result<Self, CheckpointError> {
         let (end, unsynced) = (HEADER_BYTES, 0);
-        let mut writer = Self { disk, file: None, header, failures, number, table: Vec::new(), end, unsynced };
+        let mut writer =
+            Self { disk, file: None, header, failures, appended, number, table: Vec::new(), end, unsynced };
         let name = writer.temporary_name();
         let create = || {
             // An earlier process may have left one. Its pages may be stale after a failed sync: it must be a new file.
@@ -209,7 +214,8 @@ impl<D: Disk> CheckpointWriter<D> {
         // From here on the file has its final name, which dropping must not take for a leftover.
         self.file = None;
         self.disk.sync_folder("").map_err(|source| self.error("making durable the name of", source))?;
-        Ok(FinishedCheckpoint { header: self.header, failures: self.failures, bytes: self.end })
+        let (header, failures, appended, bytes) = (self.header, self.failures, self.appended, self.end);
+        Ok(FinishedCheckpoint { header, failures, appended, bytes })
     }
 
     fn put(&mut self, parts: &[IoSlice<'_>]) -> Result<(), CheckpointError> {

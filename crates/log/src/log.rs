@@ -58,7 +58,10 @@ pub struct Log<D: Disk> {
     pub(crate) checkpoints_begun: u64,
     /// One record, put together here so that it goes out in one write.
     pub(crate) buffer: Vec<u8>,
-    pub(crate) bytes_since_checkpoint: u64,
+    /// Bytes of all records since the start, and of those that the start replayed.
+    pub(crate) appended: u64,
+    /// How many of them the last checkpoint covers.
+    pub(crate) covered: u64,
     pub(crate) blobs: Blobs<D>,
 }
 
@@ -265,7 +268,7 @@ impl<D: Disk> Log<D> {
             return Err(self.take_back(bytes, source));
         }
         self.segment.end += bytes;
-        self.bytes_since_checkpoint += bytes;
+        self.appended += bytes;
         let position = &mut self.position;
         position.written = sequence;
         position.written_version = version;
@@ -383,7 +386,7 @@ impl<D: Disk> Log<D> {
             new_segment: broken,
         };
         self.checkpoints_begun += 1;
-        CheckpointWriter::create(self.disk.clone(), header, self.failures, self.checkpoints_begun)
+        CheckpointWriter::create(self.disk.clone(), header, self.failures, self.appended, self.checkpoints_begun)
     }
 
     /// Begins a checkpoint of a state that does not come from this log, as a restore from a backup does. Every batch
@@ -411,7 +414,7 @@ impl<D: Disk> Log<D> {
         if self.broken.is_some() && checkpoint.failures == self.failures {
             self.mend(&header)?;
         }
-        self.bytes_since_checkpoint = 0;
+        self.covered = self.covered.max(checkpoint.appended);
         self.remove_replaced(&header).map_err(|source| AppendError::Io {
             action: "removing files replaced by",
             file: names::checkpoint(header.sequence),
@@ -452,7 +455,7 @@ impl<D: Disk> Log<D> {
 
     /// Bytes appended since the last checkpoint that was taken into use, or read at the start: what a restart must replay.
     pub fn bytes_since_checkpoint(&self) -> u64 {
-        self.bytes_since_checkpoint
+        self.appended - self.covered
     }
 
     /// Whether nothing is acknowledged until a checkpoint is written, and why.

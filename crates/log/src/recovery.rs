@@ -357,7 +357,8 @@ impl<D: Disk> Opening<D> {
             failures: 0,
             checkpoints_begun: 0,
             buffer: Vec::new(),
-            bytes_since_checkpoint: walk.bytes,
+            appended: walk.bytes,
+            covered: 0,
         };
         // This also makes durable what was read, and tells every later start that this epoch has begun.
         log.write_reserve(reserve).map_err(|error| start_error(&log, error))?;

@@ -187,6 +187,8 @@ fn a_checkpoint_replaces_what_came_before_it<D: Disk>(disk: D) {
     assert!(before.iter().all(|name| disk.exists(name).unwrap()), "nothing goes before the checkpoint is in use");
     log.checkpoint_done(finished).unwrap();
     assert!(!disk.exists("segment-00000000000000000001").unwrap());
+    let since = log.bytes_since_checkpoint();
+    assert_eq!(since / (64 + 208), 30, "batches appended meanwhile are not in the checkpoint");
     log.close().unwrap();
 
     let opening = Log::open(disk.clone(), small(1)).unwrap();
