@@ -174,6 +174,10 @@ impl<D: Disk> Opening<D> {
         let start = self.checkpoint.as_ref().map(|checkpoint| *checkpoint.header());
         let mut walk = Walk::new(start.as_ref());
         let tail = self.walk(start.as_ref(), &mut walk, &mut apply)?;
+        match self.replaced.take() {
+            Some((sequence, error)) if walk.next <= sequence => return Err(error.into()),
+            _ => {}
+        }
         if self.options.epoch.0 < walk.epoch {
             let (epoch, newest) = (self.options.epoch, Epoch(walk.epoch));
             return Err(OpenError::Fenced { epoch, newest }.into());
@@ -261,10 +265,6 @@ impl<D: Disk> Opening<D> {
                 here + offset as u64
             );
             return Err(self.refusal(self.damaged(tail.name(), here, what)));
-        }
-        match self.replaced.take() {
-            Some((sequence, error)) if walk.next <= sequence => return Err(error),
-            _ => {}
         }
         if tail.dirty > 0 {
             self.warnings.push(Warning::TornTail {
