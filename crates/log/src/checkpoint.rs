@@ -23,10 +23,12 @@ use crate::format::FORMAT_NUMBER;
 use crate::limits::CHECKPOINT_SYNC_BYTES;
 use crate::limits::MAX_CHUNK_BYTES;
 use crate::limits::MAX_CHUNKS;
+use crate::limits::MAX_NUMBER;
 use crate::names;
 use crate::names::Version;
 use crate::record::u32_at;
 use crate::record::u64_at;
+use crate::segment::SEGMENT_HEADER_BYTES;
 
 const HEADER_BYTES: u64 = 64;
 const CHUNK_HEADER: usize = 16;
@@ -72,7 +74,7 @@ impl CheckpointHeader {
         if header[4..8] != HEADER_MAGIC || crc32c::crc32c(&header[4..]) != u32_at(header, 0) {
             return None;
         }
-        Some(Self {
+        let parsed = Self {
             sequence: u64_at(header, 16),
             epoch: u64_at(header, 24),
             version: u64_at(header, 32),
@@ -80,7 +82,20 @@ impl CheckpointHeader {
             segment: u64_at(header, 48),
             offset: u64_at(header, 56),
             new_segment: u32_at(header, 12) & NEW_SEGMENT != 0,
-        })
+        };
+        parsed.is_sound().then_some(parsed)
+    }
+
+    fn is_sound(&self) -> bool {
+        // Half of the limit, so that whatever follows a sound checkpoint is within it.
+        if self.sequence > MAX_NUMBER / 2 || self.version.max(self.reserved) > MAX_NUMBER {
+            return false;
+        }
+        if self.new_segment {
+            self.segment == self.sequence + 1 && self.offset == SEGMENT_HEADER_BYTES
+        } else {
+            (1..=self.sequence + 1).contains(&self.segment) && self.offset >= SEGMENT_HEADER_BYTES
+        }
     }
 }
 
@@ -91,6 +106,7 @@ pub struct CheckpointWriter<D: Disk> {
     file: Option<D::File>,
     header: CheckpointHeader,
     failures: u64,
+    appended: u64,
     /// Tells the writers of one log apart: two at once must not share a temporary file.
     number: u64,
     table: Vec<u8>,
@@ -104,6 +120,8 @@ pub struct CheckpointWriter<D: Disk> {
 pub struct FinishedCheckpoint {
     pub(crate) header: CheckpointHeader,
     pub(crate) failures: u64,
+    /// How much had been appended in all when it was begun.
+    pub(crate) appended: u64,
     /// Size of the file.
     pub(crate) bytes: u64,
 }
@@ -121,15 +139,17 @@ impl FinishedCheckpoint {
 }
 
 impl<D: Disk> CheckpointWriter<D> {
-    /// `failures` tells the log later whether it has failed since; `number` is new for each writer of a log.
+    /// `failures` and `appended` tell the log later what has happened since; `number` is new for each writer of a log.
     pub(crate) fn create(
         disk: D,
         header: CheckpointHeader,
         failures: u64,
+        appended: u64,
         number: u64,
     ) -> Result<Self, CheckpointError> {
         let (end, unsynced) = (HEADER_BYTES, 0);
-        let mut writer = Self { disk, file: None, header, failures, number, table: Vec::new(), end, unsynced };
+        let mut writer =
+            Self { disk, file: None, header, failures, appended, number, table: Vec::new(), end, unsynced };
         let name = writer.temporary_name();
         let create = || {
             // An earlier process may have left one. Its pages may be stale after a failed sync: it must be a new file.
@@ -194,7 +214,8 @@ impl<D: Disk> CheckpointWriter<D> {
         // From here on the file has its final name, which dropping must not take for a leftover.
         self.file = None;
         self.disk.sync_folder("").map_err(|source| self.error("making durable the name of", source))?;
-        Ok(FinishedCheckpoint { header: self.header, failures: self.failures, bytes: self.end })
+        let (header, failures, appended, bytes) = (self.header, self.failures, self.appended, self.end);
+        Ok(FinishedCheckpoint { header, failures, appended, bytes })
     }
 
     fn put(&mut self, parts: &[IoSlice<'_>]) -> Result<(), CheckpointError> {

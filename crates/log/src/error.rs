@@ -134,6 +134,12 @@ pub enum AppendError {
         /// Size of the batch.
         bytes: u64,
     },
+    /// The version is so high that a start would take its record for damage.
+    #[error("version {version} is above {}, the highest there can be", crate::limits::MAX_NUMBER)]
+    VersionOutOfRange {
+        /// The version.
+        version: Version,
+    },
     /// Versions must rise, and one that was tried is used up even if its batch failed.
     #[error("version {version} is not above {last}, the last one used")]
     VersionUsed {
@@ -157,7 +163,7 @@ pub enum CheckpointError {
         oldest: Version,
     },
     /// The log must be durable up to the checkpoint first, and that failed.
-    #[error("the log could not be synced before the checkpoint")]
+    #[error("the log could not be made ready for the checkpoint")]
     Sync(#[source] AppendError),
     /// A chunk is larger than any may be, or there are too many.
     #[error(

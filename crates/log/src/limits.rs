@@ -1,5 +1,7 @@
 //! Every bound of the room, by name and with its unit.
 
+/// No sequence or version comes near this in practice: one that does is none of ours. It leaves room to count on.
+pub const MAX_NUMBER: u64 = 1 << 62;
 /// Largest payload of one record. The writer's batches are bounded well below it.
 pub const MAX_RECORD_BYTES: usize = 64 << 20;
 /// Size of a full-grown segment file.
@@ -23,10 +25,12 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 pub const MAX_CHUNKS: usize = 1 << 20;
 /// A checkpoint is synced each time this many bytes were written, so that the last sync is short and the
 /// appends beside it never wait for one large flush.
-pub(crate) const CHECKPOINT_SYNC_BYTES: u64 = 16 << 20;
+pub(crate) const CHECKPOINT_SYNC_BYTES: u64 = 1 << 20;
 /// Files are read in pieces of this size.
 pub(crate) const READ_BYTES: usize = 4 << 20;
-/// Zeros are written in pieces of this size.
+/// A new segment's zeros are written and synced in pieces of this size.
+pub(crate) const ALLOCATE_BYTES: usize = 256 << 10;
+/// Zeros are written over what must go in pieces of this size.
 pub(crate) const ZERO_BYTES: usize = 1 << 20;
 /// Largest blob.
 pub const MAX_BLOB_BYTES: usize = 256 << 20;

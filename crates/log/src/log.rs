@@ -12,16 +12,16 @@ use crate::disk::DiskFile;
 use crate::disk::write_zeros;
 use crate::error::AppendError;
 use crate::error::CheckpointError;
-use crate::limits::FIRST_SEGMENT_BYTES;
+use crate::limits::MAX_NUMBER;
 use crate::limits::MAX_RECORD_BYTES;
 use crate::limits::MAX_SEGMENT_BYTES;
-use crate::limits::RESERVE_VERSIONS;
-use crate::limits::SEGMENT_BYTES;
 use crate::limits::SEGMENT_GROWTH;
 use crate::names;
 use crate::names::Epoch;
 use crate::names::Sequence;
 use crate::names::Version;
+use crate::options::DurabilityClass;
+use crate::options::Options;
 use crate::record;
 use crate::record::RecordHeader;
 use crate::record::RecordKind;
@@ -31,47 +31,6 @@ use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::segment::Segment;
 use crate::segment::SegmentHeader;
 use crate::segment::SegmentPreparer;
-
-/// How a log is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The epoch that this server writes in.
-    pub epoch: Epoch,
-    /// Any number that a client cannot guess. It keeps a payload that holds a copy of a record from being taken for
-    /// one when a damaged segment is scanned.
-    pub salt: u64,
-    /// This program's version, noted in the folder for those who cannot read its format.
-    pub program_version: String,
-    /// Size of the first segment of a new folder.
-    pub first_segment_bytes: u64,
-    /// Size of a full-grown segment.
-    pub segment_bytes: u64,
-    /// How many versions are reserved at a time.
-    pub reserve_versions: u64,
-}
-
-impl Options {
-    /// The usual sizes.
-    pub fn new(epoch: Epoch, salt: u64, program_version: impl Into<String>) -> Self {
-        Self {
-            epoch,
-            salt,
-            program_version: program_version.into(),
-            first_segment_bytes: FIRST_SEGMENT_BYTES,
-            segment_bytes: SEGMENT_BYTES,
-            reserve_versions: RESERVE_VERSIONS,
-        }
-    }
-}
-
-/// When a batch may be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurabilityClass {
-    /// Durable before `append` returns.
-    Committed,
-    /// Written, and durable with the next sync, which the caller owes within its time limit.
-    Relaxed,
-}
 
 /// A batch that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +58,10 @@ pub struct Log<D: Disk> {
     pub(crate) checkpoints_begun: u64,
     /// One record, put together here so that it goes out in one write.
     pub(crate) buffer: Vec<u8>,
-    pub(crate) bytes_since_checkpoint: u64,
+    /// Bytes of all records since the start, and of those that the start replayed.
+    pub(crate) appended: u64,
+    /// How many of them the last checkpoint covers.
+    pub(crate) covered: u64,
     pub(crate) blobs: Blobs<D>,
 }
 
@@ -162,6 +124,7 @@ impl<D: Disk> Log<D> {
         if bytes > MAX_RECORD_BYTES as u64 {
             return Err(AppendError::TooLarge { bytes });
         }
+        check_range(version)?;
         if version.0 <= self.position.used_version {
             return Err(AppendError::VersionUsed { version, last: Version(self.position.used_version) });
         }
@@ -258,6 +221,7 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         self.check_trusted()?;
+        check_range(version)?;
         self.write_reserve(version.0.saturating_add(self.options.reserve_versions))
     }
 
@@ -278,7 +242,7 @@ impl<D: Disk> Log<D> {
     pub(crate) fn write_reserve(&mut self, reserve: u64) -> Result<(), AppendError> {
         self.make_control_room()?;
         let before = self.position.written_reserve;
-        self.position.written_reserve = before.max(reserve);
+        self.position.written_reserve = before.max(reserve.min(MAX_NUMBER));
         if let Err(error) = self.write_record(RecordKind::Reserve, self.position.written_version, &[]) {
             self.position.written_reserve = before;
             return Err(error);
@@ -292,7 +256,7 @@ impl<D: Disk> Log<D> {
         if kind == RecordKind::Batch {
             position.used_version = version;
             if version.saturating_add(self.options.reserve_versions / 2) > position.written_reserve {
-                position.written_reserve = version.saturating_add(self.options.reserve_versions);
+                position.written_reserve = version.saturating_add(self.options.reserve_versions).min(MAX_NUMBER);
             }
         }
         let (sequence, reserve) = (position.written + 1, position.written_reserve);
@@ -304,7 +268,7 @@ impl<D: Disk> Log<D> {
             return Err(self.take_back(bytes, source));
         }
         self.segment.end += bytes;
-        self.bytes_since_checkpoint += bytes;
+        self.appended += bytes;
         let position = &mut self.position;
         position.written = sequence;
         position.written_version = version;
@@ -401,6 +365,7 @@ impl<D: Disk> Log<D> {
         if version.0 < oldest {
             return Err(CheckpointError::TooOld { version, oldest: Version(oldest) });
         }
+        check_range(version).map_err(CheckpointError::Sync)?;
         if !broken {
             self.reserve(version).and_then(|()| self.sync()).map_err(CheckpointError::Sync)?;
         }
@@ -421,7 +386,7 @@ impl<D: Disk> Log<D> {
             new_segment: broken,
         };
         self.checkpoints_begun += 1;
-        CheckpointWriter::create(self.disk.clone(), header, self.failures, self.checkpoints_begun)
+        CheckpointWriter::create(self.disk.clone(), header, self.failures, self.appended, self.checkpoints_begun)
     }
 
     /// Begins a checkpoint of a state that does not come from this log, as a restore from a backup does. Every batch
@@ -449,7 +414,7 @@ impl<D: Disk> Log<D> {
         if self.broken.is_some() && checkpoint.failures == self.failures {
             self.mend(&header)?;
         }
-        self.bytes_since_checkpoint = 0;
+        self.covered = self.covered.max(checkpoint.appended);
         self.remove_replaced(&header).map_err(|source| AppendError::Io {
             action: "removing files replaced by",
             file: names::checkpoint(header.sequence),
@@ -490,7 +455,7 @@ impl<D: Disk> Log<D> {
 
     /// Bytes appended since the last checkpoint that was taken into use, or read at the start: what a restart must replay.
     pub fn bytes_since_checkpoint(&self) -> u64 {
-        self.bytes_since_checkpoint
+        self.appended - self.covered
     }
 
     /// Whether nothing is acknowledged until a checkpoint is written, and why.
@@ -522,6 +487,10 @@ impl<D: Disk> Log<D> {
     pub fn blobs(&self) -> Blobs<D> {
         self.blobs.clone()
     }
+}
+
+fn check_range(version: Version) -> Result<(), AppendError> {
+    if version.0 > MAX_NUMBER { Err(AppendError::VersionOutOfRange { version }) } else { Ok(()) }
 }
 
 /// Each segment has a salt of its own: a copy of another segment inside a payload is no record here either.

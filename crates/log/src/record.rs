@@ -14,6 +14,7 @@
 //! small checksum per candidate, and so that a record whose payload is lost can still say what was durable before it.
 //! The salt keeps a payload that contains a copy of a record from being taken for one.
 
+use crate::limits::MAX_NUMBER;
 use crate::limits::MAX_RECORD_BYTES;
 
 /// Size of a record without payload.
@@ -83,7 +84,9 @@ impl RecordHeader {
             reserved: u64_at(header, 48),
             payload_crc: u32_at(header, 56),
         };
-        let sound = parsed.length as usize <= MAX_RECORD_BYTES && parsed.durable < parsed.sequence;
+        let sound = parsed.length as usize <= MAX_RECORD_BYTES
+            && parsed.durable < parsed.sequence
+            && parsed.sequence.max(parsed.version).max(parsed.reserved) <= MAX_NUMBER;
         sound.then_some(parsed)
     }
 

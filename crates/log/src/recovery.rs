@@ -6,7 +6,6 @@
 //!
 //! Nothing is changed before the whole log was read and found sound, except the lock file.
 
-use std::collections::VecDeque;
 use std::io;
 use std::io::IoSlice;
 
@@ -23,16 +22,13 @@ use crate::error::Warning;
 use crate::format;
 use crate::format::Format;
 use crate::log::Log;
-use crate::log::Options;
 use crate::log::Position;
 use crate::log::segment_salt;
 use crate::names;
 use crate::names::Epoch;
 use crate::names::Sequence;
 use crate::names::Version;
-use crate::record::RECORD_HEADER_BYTES;
-use crate::record::RecordHeader;
-use crate::record::RecordKind;
+use crate::options::Options;
 use crate::record::find_proof;
 use crate::segment;
 use crate::segment::BeginError;
@@ -42,19 +38,9 @@ use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::segment::Segment;
 use crate::segment::SegmentHeader;
 use crate::segment::without_trailing_zeros;
-
-/// A batch, as it was appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// Its place in the log.
-    pub sequence: Sequence,
-    /// Its version.
-    pub version: Version,
-    /// The epoch that wrote it.
-    pub epoch: Epoch,
-    /// Its bytes.
-    pub payload: &'a [u8],
-}
+use crate::walk::Record;
+use crate::walk::Tail;
+use crate::walk::Walk;
 
 /// What a start found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +174,10 @@ impl<D: Disk> Opening<D> {
         let start = self.checkpoint.as_ref().map(|checkpoint| *checkpoint.header());
         let mut walk = Walk::new(start.as_ref());
         let tail = self.walk(start.as_ref(), &mut walk, &mut apply)?;
+        match self.replaced.take() {
+            Some((sequence, error)) if walk.next <= sequence => return Err(error.into()),
+            _ => {}
+        }
         if self.options.epoch.0 < walk.epoch {
             let (epoch, newest) = (self.options.epoch, Epoch(walk.epoch));
             return Err(OpenError::Fenced { epoch, newest }.into());
@@ -275,10 +265,6 @@ impl<D: Disk> Opening<D> {
                 here + offset as u64
             );
             return Err(self.refusal(self.damaged(tail.name(), here, what)));
-        }
-        match self.replaced.take() {
-            Some((sequence, error)) if walk.next <= sequence => return Err(error),
-            _ => {}
         }
         if tail.dirty > 0 {
             self.warnings.push(Warning::TornTail {
@@ -371,7 +357,8 @@ impl<D: Disk> Opening<D> {
             failures: 0,
             checkpoints_begun: 0,
             buffer: Vec::new(),
-            bytes_since_checkpoint: walk.bytes,
+            appended: walk.bytes,
+            covered: 0,
         };
         // This also makes durable what was read, and tells every later start that this epoch has begun.
         log.write_reserve(reserve).map_err(|error| start_error(&log, error))?;
@@ -409,107 +396,4 @@ fn start_error<D: Disk>(log: &Log<D>, error: AppendError) -> OpenError {
     };
     let (folder, file) = (log.disk.describe(), log.segment.name.clone());
     OpenError::Io { action: "reserving versions in", folder, file, source }
-}
-
-/// A segment as it was read from `offset` on; `end` and `dirty` count from there.
-struct Tail<F> {
-    file: F,
-    header: SegmentHeader,
-    offset: u64,
-    bytes: Vec<u8>,
-    /// Where the sound records end.
-    end: usize,
-    /// How many bytes after that are not all zero.
-    dirty: usize,
-}
-
-impl<F> Tail<F> {
-    fn name(&self) -> String {
-        names::segment(self.header.first)
-    }
-
-    /// How much after the sound records may hold others: the last header may end in zeros.
-    fn scanned(&self) -> usize {
-        (self.dirty + RECORD_HEADER_BYTES as usize).min(self.bytes.len() - self.end)
-    }
-}
-
-/// What the records read so far say.
-struct Walk {
-    /// The sequence that comes next.
-    next: u64,
-    epoch: u64,
-    version: u64,
-    reserved: u64,
-    /// The last sequence that a record or a segment says was durable.
-    proven: u64,
-    /// Sequences and places of the records in the present segment that nothing proves durable. As many as are
-    /// appended between two syncs.
-    unproven: VecDeque<(u64, usize)>,
-    batches: u64,
-    bytes: u64,
-}
-
-impl Walk {
-    fn new(start: Option<&CheckpointHeader>) -> Self {
-        let sequence = start.map_or(0, |header| header.sequence);
-        Self {
-            next: sequence + 1,
-            epoch: start.map_or(0, |header| header.epoch),
-            version: start.map_or(0, |header| header.version),
-            reserved: start.map_or(0, |header| header.reserved),
-            proven: sequence,
-            unproven: VecDeque::new(),
-            batches: 0,
-            bytes: 0,
-        }
-    }
-
-    fn enter_segment(&mut self) {
-        self.proven = self.next - 1;
-        self.unproven.clear();
-    }
-
-    fn read<F, E>(&mut self, tail: &mut Tail<F>, apply: &mut impl FnMut(Record<'_>) -> Result<(), E>) -> Result<(), E> {
-        let salt = tail.header.salt;
-        loop {
-            let bytes = &tail.bytes[tail.end..];
-            let Some(header) = RecordHeader::parse(bytes, salt).filter(|header| self.follows(header)) else { break };
-            let Some(payload) = header.payload(bytes, salt) else { break };
-            if header.kind == RecordKind::Batch {
-                self.batches += 1;
-                apply(Record {
-                    sequence: Sequence(header.sequence),
-                    version: Version(header.version),
-                    epoch: Epoch(header.epoch),
-                    payload,
-                })?;
-            }
-            self.note(&header, tail.end);
-            tail.end += header.record_bytes() as usize;
-        }
-        Ok(())
-    }
-
-    /// A record with the right checksum that breaks the order was not written by this log.
-    fn follows(&self, header: &RecordHeader) -> bool {
-        let version_follows = match header.kind {
-            RecordKind::Batch => header.version > self.version,
-            RecordKind::Idle | RecordKind::Reserve => header.version >= self.version,
-        };
-        header.sequence == self.next && header.epoch >= self.epoch && version_follows
-    }
-
-    fn note(&mut self, header: &RecordHeader, place: usize) {
-        self.next = header.sequence + 1;
-        self.epoch = header.epoch;
-        self.version = header.version;
-        self.reserved = self.reserved.max(header.reserved);
-        self.proven = self.proven.max(header.durable);
-        self.bytes += header.record_bytes();
-        self.unproven.push_back((header.sequence, place));
-        while self.unproven.front().is_some_and(|(sequence, _)| *sequence <= self.proven) {
-            self.unproven.pop_front();
-        }
-    }
 }

@@ -247,6 +247,19 @@ fn disk_names(server: &Server<SimulatedDisk>) -> Vec<String> {
     server.disk.list("blobs/unfinished").unwrap()
 }
 
+/// A sync that succeeds after one that failed proves nothing.
+#[test]
+fn a_checkpoint_is_given_up_at_its_first_failed_sync() {
+    let (disk, mut server, mut promises) = server(1);
+    server.append(&mut promises, b"x", Committed).unwrap();
+    let mut writer = server.log.checkpoint_writer(Version(server.next_version - 1)).unwrap();
+    disk.plant(disk.calls() + 2, ERROR);
+    assert!(matches!(writer.write(&[1; 2 << 20]), Err(CheckpointError::Io { .. })));
+    assert!(matches!(writer.write(b"more"), Err(CheckpointError::Io { .. })));
+    assert!(matches!(writer.finish(), Err(CheckpointError::Io { .. })));
+    assert!(disk.contents().keys().all(|name| !name.starts_with("checkpoint-")));
+}
+
 #[test]
 fn a_failed_checkpoint_changes_nothing() {
     for at in 1..12 {
