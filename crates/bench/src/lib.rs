@@ -34,6 +34,8 @@ mod latency;
 mod load;
 mod measure;
 mod pattern;
+#[cfg(feature = "peers")]
+mod peers;
 mod random;
 mod report;
 mod table;

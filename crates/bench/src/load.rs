@@ -62,6 +62,7 @@ impl Shape {
 }
 
 /// The names that rows of a load share.
+#[derive(Clone)]
 pub(crate) struct Names {
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) users: Vec<UserName>,
@@ -152,7 +153,7 @@ impl Load {
         self.names.specs.iter().enumerate().map(|(at, spec)| SpecRow {
             spec: *spec,
             namespace: self.names.namespaces[at % NAMESPACES].clone(),
-            text: Arc::from(format!("{spec} ").repeat(SPEC_TEXT_BYTES / 33)),
+            text: spec_text(*spec),
             created: Time::from_micros(0),
             unknown: Unknown::default(),
         })
@@ -186,6 +187,13 @@ impl Load {
         insert(writer, self.specs())?;
         insert(writer, self.jobs())
     }
+}
+
+/// The text of a spec: of the usual length, and different for each.
+pub(crate) fn spec_text(spec: SpecHash) -> Arc<str> {
+    let mut text = format!("{spec} ").repeat(SPEC_TEXT_BYTES / 32);
+    text.truncate(SPEC_TEXT_BYTES);
+    Arc::from(text)
 }
 
 /// The state of the task that arrives at this place: exactly one in ten active.
@@ -224,15 +232,31 @@ pub(crate) fn new_task(names: &Names, job: usize, instance: u32, random: &mut Ra
         started: None,
         ended: None,
         pid: None,
-        events: Events::default().with(Event {
-            at: created,
-            detail: 0,
-            repeats: 0,
-            state: TaskState::Pending,
-            cause: None,
-        }),
+        events: first_events(created),
         unknown: Unknown::default(),
     }
+}
+
+/// The next attempt to fill the slot of a task.
+pub(crate) fn next_attempt(task: &Task, now: Time, random: &mut Random) -> Task {
+    Task {
+        uid: Uid(random.identifier()),
+        attempt: task.attempt + 1,
+        agent: None,
+        state: TaskState::Pending,
+        cause: None,
+        cause_text: None,
+        created: now,
+        started: None,
+        ended: None,
+        pid: None,
+        events: first_events(now),
+        ..task.clone()
+    }
+}
+
+fn first_events(at: Time) -> Events {
+    Events::default().with(Event { at, detail: 0, repeats: 0, state: TaskState::Pending, cause: None })
 }
 
 /// A store with a load in it.

@@ -81,6 +81,9 @@ pub struct Floor {
     /// How long an operation takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<FloorLatency>,
+    /// Bytes held per row when nothing happens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_bytes_per_row: Option<f64>,
 }
 
 /// Microseconds.
@@ -101,6 +104,8 @@ pub struct Ratio {
     pub p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<f64>,
 }
 
 /// The figures of another product.
@@ -169,7 +174,18 @@ impl CaseReport {
             ops_per_s: divided(self.ops_per_s, Some(floor.ops_per_s))?,
             p50: divided(self.latency_us.map(|ours| ours.p50), floor.latency_us.map(|floor| floor.p50)),
             p99: divided(self.latency_us.and_then(|ours| ours.p99), floor.latency_us.and_then(|floor| floor.p99)),
+            live_bytes: divided(self.live_bytes_per_row, floor.live_bytes_per_row),
         })
+    }
+
+    /// The same with bytes per row at rest, ours and the floor's.
+    pub(crate) fn weighing(mut self, ours: f64, floor: f64) -> CaseReport {
+        self.live_bytes_per_row = Some(rounded(ours));
+        if let Some(told) = &mut self.floor {
+            told.live_bytes_per_row = Some(rounded(floor));
+            self.ratio = self.floor.and_then(|floor| self.ratio_to(&floor));
+        }
+        self
     }
 
     /// The same with something to say to people.
@@ -182,7 +198,7 @@ impl CaseReport {
 impl Floor {
     fn of(floor: &Measurement) -> Floor {
         let latency = floor.samples.latency().map(|latency| FloorLatency { p50: latency.p50, p99: latency.p99 });
-        Floor { ops_per_s: rounded(floor.ops_per_second()), latency_us: latency }
+        Floor { ops_per_s: rounded(floor.ops_per_second()), latency_us: latency, live_bytes_per_row: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The table for people.
 
 use crate::latency::Latency;
-use crate::report::{CaseReport, Report};
+use crate::report::{CaseReport, Floor, Ratio, Report};
 use std::fmt::Write;
 
 /// What the figures of the table mean; printed above it.
@@ -39,16 +39,7 @@ pub fn case_lines(case: &CaseReport) -> String {
         let _ = writeln!(lines, "  {bytes:.1} live bytes per row");
     }
     if let (Some(floor), Some(ratio)) = (case.floor, case.ratio) {
-        let _ = write!(lines, "  floor {} ops/s", rate(floor.ops_per_s));
-        if let Some(latency) = floor.latency_us {
-            let _ = write!(lines, ", p50 {}", micros(latency.p50));
-            let _ = latency.p99.map_or(Ok(()), |p99| write!(lines, ", p99 {}", micros(p99)));
-        }
-        let _ = write!(lines, "; ours / floor: ops/s {:.3}", ratio.ops_per_s);
-        for (name, ratio) in [("p50", ratio.p50), ("p99", ratio.p99)] {
-            let _ = ratio.map_or(Ok(()), |ratio| write!(lines, ", {name} {ratio:.3}"));
-        }
-        lines.push('\n');
+        floor_line(&mut lines, floor, ratio);
     }
     if let (Some(peer), Some(ours)) = (case.peer, case.ops_per_s) {
         let _ =
@@ -58,6 +49,21 @@ pub fn case_lines(case: &CaseReport) -> String {
         let _ = writeln!(lines, "  {note}");
     }
     lines
+}
+
+fn floor_line(lines: &mut String, floor: Floor, ratio: Ratio) {
+    let _ = write!(lines, "  floor {} ops/s", rate(floor.ops_per_s));
+    let latency = floor.latency_us;
+    for (name, time) in [("p50", latency.map(|latency| latency.p50)), ("p99", latency.and_then(|latency| latency.p99))]
+    {
+        let _ = time.map_or(Ok(()), |time| write!(lines, ", {name} {}", micros(time)));
+    }
+    let _ = floor.live_bytes_per_row.map_or(Ok(()), |bytes| write!(lines, ", live bytes per row {bytes:.1}"));
+    let _ = write!(lines, "; ours / floor: ops/s {:.3}", ratio.ops_per_s);
+    for (name, ratio) in [("p50", ratio.p50), ("p99", ratio.p99), ("live bytes", ratio.live_bytes)] {
+        let _ = ratio.map_or(Ok(()), |ratio| write!(lines, ", {name} {ratio:.3}"));
+    }
+    lines.push('\n');
 }
 
 /// What stands below the table.

@@ -1,6 +1,9 @@
 //! The benchmark `tasks`: the store of tasks in memory, without disk or sockets. Its ancestor's cases are `aurora.*`.
 
+mod aurora;
+mod churn;
 mod memory;
+mod mixed;
 mod reads;
 mod writes;
 
@@ -10,18 +13,25 @@ use crate::report::{CaseReport, Report};
 
 const READ_SIZES: &[usize] = &[10_000, 50_000, 100_000];
 const ALL_SIZES: &[usize] = &[10_000, 100_000, 1_000_000];
-const WRITE_SIZES: &[usize] = &[100_000, 1_000_000];
+const LARGE_SIZES: &[usize] = &[100_000, 1_000_000];
 
 /// Cases to come join here: `restart:N` and `durable_changes:CLIENTS`, in a file of their own beside the log's floors.
 const CASES: &[Case] = &[
+    Case { name: "aurora.fetch_all", sizes: READ_SIZES, run: aurora::fetch_all },
+    Case { name: "aurora.indexed", sizes: READ_SIZES, run: aurora::indexed },
     Case { name: "fetch_all.shared", sizes: READ_SIZES, run: reads::fetch_all_shared },
     Case { name: "fetch_all.touch", sizes: READ_SIZES, run: reads::fetch_all_touch },
     Case { name: "fetch_all.refs", sizes: READ_SIZES, run: reads::fetch_all_refs },
     Case { name: "indexed", sizes: ALL_SIZES, run: reads::indexed },
-    Case { name: "update_one", sizes: WRITE_SIZES, run: writes::update_one },
-    Case { name: "update_batch", sizes: WRITE_SIZES, run: writes::update_batch },
-    Case { name: "bulk_load", sizes: WRITE_SIZES, run: writes::bulk_load },
-    Case { name: "memory_at_rest", sizes: WRITE_SIZES, run: memory::memory_at_rest },
+    Case { name: "indexed100", sizes: LARGE_SIZES, run: reads::indexed100 },
+    Case { name: "jobs_by_namespace_active", sizes: &[], run: reads::jobs_by_namespace_active },
+    Case { name: "by_agent_active", sizes: &[], run: reads::by_agent_active },
+    Case { name: "update_one", sizes: LARGE_SIZES, run: writes::update_one },
+    Case { name: "update_batch", sizes: LARGE_SIZES, run: writes::update_batch },
+    Case { name: "bulk_load", sizes: LARGE_SIZES, run: writes::bulk_load },
+    Case { name: "mixed_95_5", sizes: LARGE_SIZES, run: mixed::mixed },
+    Case { name: "memory_at_rest", sizes: LARGE_SIZES, run: memory::memory_at_rest },
+    Case { name: "churn", sizes: &[100_000], run: churn::churn },
 ];
 
 /// Runs the cases that are wanted.

@@ -3,10 +3,10 @@
 use crate::catalog::Run;
 use crate::clock;
 use crate::load::{Load, Loaded, Shape, empty_store, insert};
-use crate::measure::{Budget, Contest, Measurement};
+use crate::measure::{Budget, Contest, Effort, Measurement};
 use crate::random::Random;
 use crate::report::CaseReport;
-use rollcall_store::{ChangeError, Query, RowNumber, Stored, Transaction, Version, Writer};
+use rollcall_store::{ChangeError, Query, RowNumber, Store, Stored, Transaction, Version, Writer};
 use rollcall_types::{Task, TaskState, Uid};
 use std::sync::Arc;
 use thiserror::Error;
@@ -39,45 +39,60 @@ pub(super) fn update_batch(run: &Run<'_>) -> anyhow::Result<CaseReport> {
 }
 
 fn update(run: &Run<'_>, batch: usize) -> anyhow::Result<CaseReport> {
-    let loaded = Loaded::usual(run.size)?;
-    let mut changes = StatusChanges::new(loaded)?;
-    changes.fill_history(if run.effort.quick { 0 } else { WARM_CHANGES }, batch)?;
+    let mut changes = StatusChanges::new(Loaded::usual(run.size)?)?;
+    changes.fill_history(run.effort, batch)?;
     let mut plain = PlainChanges::new(&changes.tasks);
-    let (store, kept) = (changes.loaded.store.clone(), changes.tasks.len());
-    let contest = Contest::new(&run.case, |budget| changes.turn(budget, batch))
-        .floor(|budget| plain.turn(budget, batch))
-        .block(batch as u64);
+    let (store, tasks) = (changes.store().clone(), changes.tasks.len());
+    let ours = |budget: &Budget| changes.turn(budget, batch, |changing| changing.change());
+    let contest = Contest::new(&run.case, ours).floor(|budget| plain.turn(budget, batch)).block(batch as u64);
     let report = contest.run(run.effort);
     let (bytes, versions) = store.retained();
     Ok(report
         .note("floor: the checked new record put into a plain vector".into())
-        .note(format!("{kept} active tasks changed; {versions} old versions held, {bytes} bytes")))
+        .note(format!("{tasks} active tasks changed; {versions} old versions held, {bytes} bytes")))
 }
 
 /// Status changes of random active tasks: starting, running, stopping; then, untimed, back to the start.
-struct StatusChanges {
+pub(super) struct StatusChanges {
     loaded: Loaded,
-    /// The active tasks, as they were when starting.
-    tasks: Vec<(RowNumber, Task)>,
+    /// The active tasks, as they are when starting.
+    pub(super) tasks: Vec<(RowNumber, Task)>,
+    /// Their identities, in the order in which they are changed.
+    order: Vec<Uid>,
     random: Random,
 }
 
+/// The states that tasks are moved to, one after the other, after [`TaskState::Starting`].
+pub(super) const MOVES: [TaskState; 2] = [TaskState::Running, TaskState::Stopping];
+
+/// The next commit of status changes.
+pub(super) struct Changing<'a> {
+    writer: &'a mut Writer,
+    measurement: &'a mut Measurement,
+    tasks: &'a [Uid],
+    state: TaskState,
+}
+
 impl StatusChanges {
-    fn new(loaded: Loaded) -> anyhow::Result<StatusChanges> {
+    pub(super) fn new(loaded: Loaded) -> anyhow::Result<StatusChanges> {
         let mut random = Random::new(4);
         let snapshot = loaded.store.snapshot();
         let rows = snapshot.table::<Task>().select(Query::all())?.filter(|row| row.row().is_active());
-        let starting = |task: &Task, random: &mut Random| Task {
-            agent: Some(loaded.names.any_agent(random)),
-            state: TaskState::Starting,
-            started: None,
-            pid: None,
-            ..task.clone()
-        };
-        let tasks = rows.map(|row| (row.number, starting(row.row(), &mut random))).collect();
-        let mut changes = StatusChanges { loaded, tasks, random };
+        let tasks: Vec<_> = rows
+            .map(|row| {
+                let agent = row.row().agent.clone().unwrap_or_else(|| loaded.names.any_agent(&mut random));
+                let (state, agent) = (TaskState::Starting, Some(agent));
+                (row.number, Task { agent, state, started: None, pid: None, ..row.row().clone() })
+            })
+            .collect();
+        let order = tasks.iter().map(|(_, task)| task.uid).collect();
+        let mut changes = StatusChanges { loaded, tasks, order, random };
         changes.set_back()?;
         Ok(changes)
+    }
+
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.loaded.store
     }
 
     /// Makes all tasks starting again, whatever is legal.
@@ -93,48 +108,70 @@ impl StatusChanges {
         Ok(())
     }
 
-    fn fill_history(&mut self, changes: usize, batch: usize) -> Result<(), ChangeError> {
+    /// Makes so many changes that the watch ring and the old versions hold all that they may.
+    pub(super) fn fill_history(&mut self, effort: &Effort, batch: usize) -> Result<(), ChangeError> {
+        let wanted = if effort.quick { 0 } else { WARM_CHANGES };
         let mut done = 0;
-        while done < changes {
+        while done < wanted {
             let mut unread = Measurement::new();
-            self.pass(&mut unread, batch);
+            self.pass(&mut unread, batch, &mut |changing| changing.change());
             done += unread.ops as usize;
             self.set_back()?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, budget: &Budget, batch: usize) -> Measurement {
+    /// One turn: `step` is called for each commit of `batch` changes.
+    pub(super) fn turn(
+        &mut self,
+        budget: &Budget,
+        batch: usize,
+        mut step: impl FnMut(&mut Changing<'_>),
+    ) -> Measurement {
         let mut measurement = Measurement::new();
         while !measurement.has_spent(budget) {
-            self.pass(&mut measurement, batch);
-            if self.set_back().is_err() {
-                measurement.errors += 1;
-            }
+            self.pass(&mut measurement, batch, &mut step);
+            measurement.errors += u64::from(self.set_back().is_err());
         }
         measurement
     }
 
-    /// Two changes of every task, in random order.
-    fn pass(&mut self, measurement: &mut Measurement, batch: usize) {
-        for state in [TaskState::Running, TaskState::Stopping] {
-            self.random.shuffle(&mut self.tasks);
-            let writer = &mut self.loaded.writer;
+    /// Each task is moved twice, in random order.
+    fn pass(&mut self, measurement: &mut Measurement, batch: usize, step: &mut impl FnMut(&mut Changing<'_>)) {
+        for state in MOVES {
+            self.random.shuffle(&mut self.order);
+            let (writer, order) = (&mut self.loaded.writer, &self.order);
             measurement.section(|measurement| {
-                for tasks in self.tasks.chunks(batch) {
-                    measurement.time(tasks.len() as u64, || change_states(writer, tasks, state));
+                for tasks in order.chunks(batch) {
+                    step(&mut Changing { writer, measurement, tasks, state });
                 }
             });
         }
     }
 }
 
-/// Moves tasks to a state in one commit, each by a command of its own that finds the task by its identity; gives how many failed.
-fn change_states(writer: &mut Writer, tasks: &[(RowNumber, Task)], state: TaskState) -> u64 {
+impl Changing<'_> {
+    /// Makes the commit, and times it.
+    #[inline]
+    pub(super) fn change(&mut self) {
+        let Changing { writer, tasks, state, .. } = self;
+        self.measurement.time(tasks.len() as u64, || change_states(writer, tasks, *state));
+    }
+
+    /// Times something else.
+    #[inline]
+    pub(super) fn time(&mut self, ops: u64, block: impl FnOnce() -> u64) {
+        self.measurement.time(ops, block);
+    }
+}
+
+/// Moves tasks to a state in one commit, each by a command of its own that finds the task by its identity, as an agent's report names it; gives
+/// how many failed.
+fn change_states(writer: &mut Writer, tasks: &[Uid], state: TaskState) -> u64 {
     let mut failed = 0;
     let mut batch = writer.begin(clock::now());
-    for (_, task) in tasks {
-        failed += u64::from(batch.attempt(|change| change_state(change, task.uid, state)).is_err());
+    for uid in tasks {
+        failed += u64::from(batch.attempt(|change| change_state(change, *uid, state)).is_err());
     }
     if let Some(prepared) = batch.prepare() {
         writer.publish(prepared);
@@ -168,7 +205,7 @@ impl PlainChanges {
     fn turn(&mut self, budget: &Budget, batch: usize) -> Measurement {
         let mut measurement = Measurement::new();
         while !measurement.has_spent(budget) {
-            for state in [TaskState::Running, TaskState::Stopping] {
+            for state in MOVES {
                 self.random.shuffle(&mut self.order);
                 measurement.section(|measurement| {
                     for places in self.order.chunks(batch) {
@@ -183,7 +220,7 @@ impl PlainChanges {
     }
 }
 
-fn change_plainly(stored: &mut Arc<Stored<Task>>, state: TaskState) -> u64 {
+pub(super) fn change_plainly(stored: &mut Arc<Stored<Task>>, state: TaskState) -> u64 {
     let Some(row) = stored.row.moved(state, clock::now(), None, 0) else { return 1 };
     *stored = Arc::new(Stored { changed: Version::NOTHING, row });
     0
