@@ -1,0 +1,42 @@
+//! Runs benchmarks by hand: `bench tasks --case 'indexed:*'`.
+
+use clap::Parser;
+use rollcall_bench::{CountingAllocator, Effort, LEGEND, Options, case_lines, footer, header, run};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Measures what Rollcall costs on this machine.
+#[derive(Parser)]
+struct Arguments {
+    /// Which benchmark.
+    name: String,
+    /// Only cases that match, such as 'indexed:*' or update_one:1M.
+    #[arg(long, value_name = "PATTERN")]
+    case: Option<String>,
+    /// Only show that everything runs; the figures mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Arguments { name, case, quick, json } = Arguments::parse();
+    let effort = if quick { Effort::quick() } else { Effort::full() };
+    if !json {
+        println!("{LEGEND}{}", header());
+    }
+    let report = run(&name, &Options { case, effort }, &mut |case| {
+        if !json {
+            print!("{}", case_lines(case));
+        }
+    })?;
+    if json {
+        println!("{}", report.to_json());
+    } else {
+        println!("{}", footer(&report));
+    }
+    Ok(())
+}
