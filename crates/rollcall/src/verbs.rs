@@ -19,7 +19,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     let server = || Server::parse(&common.server);
     match arguments.verb {
-        Verb::Dev(arguments) => dev::run(arguments).await,
+        Verb::Dev(arguments) => dev::run(arguments, common.output).await,
         Verb::Run(arguments) => job::run(&server()?, common.output, &arguments).await,
         Verb::Stop(arguments) => job::stop(&server()?, common.output, &arguments).await,
         Verb::Tasks(arguments) => tasks::run(&server()?, common.output, arguments).await,
