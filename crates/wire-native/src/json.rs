@@ -1,8 +1,10 @@
-//! Placeholder
-/// Appends bytes as lower-case hexadecimal digits.
-pub(crate) fn put_hexadecimal(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-}
+//! Rows as JSON.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub(crate) use rows::ROW_SEPARATOR;
+pub use rows::{JsonRow, JsonRows, ObjectWriter, Part};
+pub(crate) use text::{put_hexadecimal, put_text, put_unsigned};

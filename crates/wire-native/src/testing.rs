@@ -3,6 +3,8 @@
 use rollcall_schema::{
     ColumnType, ColumnValue, Enumeration, FieldError, NamePool, Nested, NestedSchema, Row, Time, Unknown, Value,
 };
+use rollcall_store::{Store, StoreLimits, Writer};
+use std::sync::Arc;
 
 /// A word that needs escaping, one that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
@@ -93,4 +95,37 @@ pub struct Everything {
     /// Fields of a later version.
     #[row(unknown)]
     pub unknown: Unknown,
+}
+
+impl Everything {
+    /// A row to change a field of.
+    pub fn example() -> Everything {
+        Everything {
+            flag: true,
+            count: 0,
+            balance: -1,
+            at: Time::EPOCH,
+            colour: Colour::Red,
+            id: 0,
+            text: String::new(),
+            data: Vec::new(),
+            notes: Notes::default(),
+            maybe_text: None,
+            maybe_count: None,
+            maybe_at: None,
+            unknown: Unknown::default(),
+        }
+    }
+}
+
+/// A store that holds these rows, written in one commit at 1 s.
+pub fn store_of(rows: Vec<Everything>) -> (Arc<Store>, Writer) {
+    let (store, mut writer) = Store::builder(StoreLimits::default()).table::<Everything>().build();
+    let mut batch = writer.begin(Time::from_micros(1_000_000));
+    for row in rows {
+        batch.attempt(|change| change.insert(row)).expect("the rows fit");
+    }
+    let prepared = batch.prepare().expect("there are rows");
+    writer.publish(prepared);
+    (store, writer)
 }
