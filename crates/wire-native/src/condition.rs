@@ -3,6 +3,8 @@
 mod parse;
 mod print;
 #[cfg(test)]
+pub(crate) mod strategies;
+#[cfg(test)]
 mod tests;
 mod token;
 mod value;
@@ -60,7 +62,7 @@ impl WhereError {
 }
 
 /// The columns that can be asked for.
-fn columns_hint(schema: &'static TableSchema) -> String {
+pub(crate) fn columns_hint(schema: &'static TableSchema) -> String {
     let names: Vec<_> = schema.columns.iter().map(|column| column.name).collect();
     format!("columns of {}: {}", schema.name, names.join(", "))
 }
