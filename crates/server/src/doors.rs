@@ -17,7 +17,6 @@ mod jobs;
 mod listener;
 mod logs;
 mod metrics;
-mod parameters;
 mod rows;
 
 pub(crate) use listener::serve;
@@ -25,13 +24,15 @@ pub(crate) use metrics::Metrics;
 
 use crate::sessions::ConnectedAgents;
 use crate::{ServerSettings, WriterHandle};
-use answer::ApiError;
+use answer::{Refusal, show_time, shown};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::routing::{get, post};
 use rollcall_schema::Time;
 use rollcall_store::Version;
+use rollcall_types::{AgentRow, JobRow, SpecRow, Task};
+use rollcall_wire_native::ErrorCode;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -52,10 +53,10 @@ pub(crate) type SharedHouse = State<Arc<House>>;
 /// All doors, behind the guard and the clock.
 pub(crate) fn router(house: Arc<House>, guard: guard::Guard) -> Router {
     Router::new()
-        .route("/v1/tasks", get(rows::tasks))
-        .route("/v1/jobs", get(rows::jobs).post(jobs::submit))
-        .route("/v1/agents", get(rows::agents))
-        .route("/v1/specs", get(rows::specs))
+        .route("/v1/tasks", get(rows::list::<Task>))
+        .route("/v1/jobs", get(rows::list::<JobRow>).post(jobs::submit))
+        .route("/v1/agents", get(rows::list::<AgentRow>))
+        .route("/v1/specs", get(rows::list::<SpecRow>))
         .route("/v1/jobs/{namespace}/{name}/stop", post(jobs::stop))
         .route("/v1/logs/{*task}", get(logs::read))
         .route("/v1/version", get(version))
@@ -74,19 +75,18 @@ async fn version(State(house): SharedHouse) -> axum::response::Response {
         "server": settings.version,
         "mode": "dev",
         "pid": std::process::id(),
-        "started": rows::show_time(house.started),
-        "time": rows::show_time(crate::clock::now()),
+        "started": show_time(house.started),
+        "time": show_time(crate::clock::now()),
         "data": settings.folder.display().to_string(),
         "version": snapshot.version().0,
     }))
 }
 
-async fn no_such_path(uri: Uri) -> ApiError {
-    ApiError::missing("no_such_path", format!("there is nothing at {}", answer::shown(uri.path())))
+async fn no_such_path(uri: Uri) -> Refusal {
+    Refusal::new(ErrorCode::NoSuchPath, format!("there is nothing at {}", shown(uri.path())))
         .hint("the native API begins with /v1/: GET /v1/tasks")
 }
 
-async fn no_such_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{} does not take {}", answer::shown(uri.path()), answer::shown(method.as_str()));
-    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "no_such_method", message)
+async fn no_such_method(method: Method, uri: Uri) -> Refusal {
+    Refusal::new(ErrorCode::WrongMethod, format!("{} does not take {}", shown(uri.path()), shown(method.as_str())))
 }

@@ -3,7 +3,7 @@
 mod data;
 
 use std::io::IsTerminal;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use self::data::DataFolder;
 use crate::arguments::{DEFAULT_PORT, DevArguments, Output};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
+use crate::table::printable;
+use crate::times::{between, time_of};
 
 /// The one agent of a development cluster.
 const AGENT_NAME: &str = "n1";
@@ -27,16 +29,21 @@ const AGENT_NAME: &str = "n1";
 const TASK_USER: &str = "nobody";
 /// From Ctrl-C to the kill of what still runs.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Whoever holds our port has so long to say who it is.
+const HOLDER_WAIT_MAX: Duration = Duration::from_secs(1);
 
 pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure> {
     if arguments.keep_tasks {
         return Err(Failure::usage("--keep-tasks is not yet supported: in this release tasks end with dev"));
     }
+    if !arguments.listen.is_loopback() && !arguments.insecure {
+        return Err(Failure::usage(open_to_all(arguments.listen)));
+    }
     show_warnings();
     let begun = Instant::now();
     let failed = |what: &str, error: std::io::Error| Failure::work(format!("cannot {what}: {error}"));
     let mut interrupts = Interrupts::listen().map_err(|error| failed("listen for signals", error))?;
-    let listener = listen(arguments.port).await?;
+    let listener = listen(SocketAddr::new(arguments.listen, arguments.port)).await?;
     let address = listener.local_addr().map_err(|error| failed("read the port", error))?;
     let data = DataFolder::open(arguments.data.as_deref(), arguments.fresh)?;
     let mut agent = open_agent(&data.agent()).await?;
@@ -143,13 +150,34 @@ fn told_whole(error: &dyn std::error::Error) -> String {
     text
 }
 
-async fn listen(port: u16) -> Result<TcpListener, Failure> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            Failure::work(format!("port {port} is in use. Use what runs there, or: rollcall dev --port 0 --data DIR"))
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let (port, holder) = (address.port(), holder(address).await.unwrap_or_default());
+            let instead = "Use it, or: rollcall dev --port 0 --data DIR";
+            Err(Failure::work(format!("port {port} is in use{holder}. {instead}")))
         }
-        _ => Failure::work(format!("cannot listen on port {port}: {error}")),
-    })
+        Err(error) => Err(Failure::work(format!("cannot listen at {address}: {error}"))),
+    }
+}
+
+/// Who listens there, if it is one of us: ` by rollcall dev (pid 4711, since 3 h)`.
+async fn holder(address: SocketAddr) -> Option<String> {
+    let server = crate::client::Server::parse(&address.to_string()).ok()?;
+    let asked = tokio::time::timeout(HOLDER_WAIT_MAX, server.get("/v1/version"));
+    let told = asked.await.ok()?.ok()?.json;
+    let (mode, pid) = (told["mode"].as_str()?, told["pid"].as_u64()?);
+    let since = time_of(&told["started"]).zip(time_of(&told["time"]));
+    let since = since.map(|(started, now)| format!(", since {}", show_duration(between(started, now))));
+    Some(format!(" by rollcall {} (pid {pid}{})", printable(mode), since.unwrap_or_default()))
+}
+
+fn open_to_all(address: IpAddr) -> String {
+    format!(
+        "--listen {address}: everybody who reaches this address could start programs here, and credentials are not yet
+supported. For this machine only, leave it out; in a network where you trust everybody: --insecure"
+    )
 }
 
 async fn open_agent(folder: &Path) -> Result<Agent, Failure> {
@@ -179,9 +207,10 @@ fn start_text(facts: &StartFacts<'_>) -> String {
     let StartFacts { address, agent, data, fresh } = facts;
     let version = env!("CARGO_PKG_VERSION");
     let (cpus, memory) = (format_cpus(agent.cpus), show_bytes(agent.memory));
+    let reach = if address.ip().is_loopback() { "loopback only" } else { "OPEN TO EVERYBODY who reaches it" };
     let kept = if *fresh { "new" } else { "kept; --fresh starts empty" };
     format!(
-        "rollcall {version}   all in one process, loopback only
+        "rollcall {version}   all in one process, {reach}
   API     http://{address}
   agent   {}: {cpus} cpus, {memory} memory, counted, not enforced in this release
   data    {data}  ({kept})

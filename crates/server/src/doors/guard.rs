@@ -3,11 +3,12 @@
 //! A web page of anywhere can make its visitor's browser send requests to this machine. A browser says in `Host` and `Origin` whom it means
 //! and who asks; what does not name this very listener is refused, and so is a change whose content type a plain web form could send.
 
-use super::answer::{ApiError, shown};
+use super::answer::{Refusal, shown};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rollcall_wire_native::ErrorCode;
 use std::sync::Arc;
 
 /// The names under which this machine reaches itself.
@@ -26,7 +27,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn refuses(&self, request: &Request) -> Option<ApiError> {
+    fn refuses(&self, request: &Request) -> Option<Refusal> {
         if self.loopback {
             let host = only(request.headers(), &header::HOST);
             // A request line may name a host too; then it is the one that counts.
@@ -40,6 +41,13 @@ impl Guard {
                 if !self.is_our_origin(origin) {
                     return Some(foreign_origin(origin));
                 }
+            }
+        } else if let Some(origin) = request.headers().get(header::ORIGIN) {
+            // By whatever name it is reached, its own pages have that name too.
+            let host = only(request.headers(), &header::HOST).unwrap_or_default();
+            let origin = origin.to_str().unwrap_or("unreadable");
+            if origin.strip_prefix("http://") != Some(host) {
+                return Some(foreign_origin(origin));
             }
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -60,22 +68,21 @@ impl Guard {
         })
     }
 
-    fn foreign_host(&self, host: &str) -> ApiError {
+    fn foreign_host(&self, host: &str) -> Refusal {
         let message = format!("this server answers on this machine only, and not to the host `{}`", shown(host));
-        ApiError::denied("foreign_host", message)
+        Refusal::new(ErrorCode::ForeignOrigin, message)
             .hint(format!("ask http://127.0.0.1:{} or http://localhost:{}", self.port, self.port))
     }
 }
 
-fn foreign_origin(origin: &str) -> ApiError {
+fn foreign_origin(origin: &str) -> Refusal {
     let message = format!("a web page of `{}` may not ask this server", shown(origin));
-    ApiError::denied("foreign_origin", message).hint("programs other than browsers send no Origin")
+    Refusal::new(ErrorCode::ForeignOrigin, message).hint("programs other than browsers send no Origin")
 }
 
-fn wrong_type() -> ApiError {
+fn wrong_type() -> Refusal {
     let message = "a change must come with `content-type: application/json`";
-    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", message)
-        .hint("curl: -H 'content-type: application/json'")
+    Refusal::new(ErrorCode::BadBody, message).hint("curl: -H 'content-type: application/json'")
 }
 
 /// The one value of a header; none if it is missing, there twice, or no text.
@@ -137,7 +144,10 @@ mod tests {
         }
         assert_eq!(status(guard, "GET", &[]), 403);
         assert_eq!(status(guard, "GET", &[("host", "localhost"), ("host", "localhost")]), 403);
-        assert_eq!(status(Guard { loopback: false, ..guard }, "GET", &[("host", "n1.example")]), 0);
+        let open = Guard { loopback: false, ..guard };
+        assert_eq!(status(open, "GET", &[("host", "n1.example")]), 0);
+        assert_eq!(status(open, "GET", &[("host", "n1.example"), ("origin", "http://n1.example")]), 0);
+        assert_eq!(status(open, "GET", &[("host", "n1.example"), ("origin", "http://evil.example")]), 403);
     }
 
     #[test]
@@ -157,7 +167,7 @@ mod tests {
         let guard = Guard { port: 5050, loopback: true };
         let with = |kind| status(guard, "POST", &[("host", "localhost"), ("content-type", kind)]);
         assert_eq!((with("application/json"), with("Application/JSON; charset=utf-8")), (0, 0));
-        assert_eq!((with("text/plain"), with("application/jsonx"), with("")), (415, 415, 415));
-        assert_eq!(status(guard, "DELETE", &[("host", "localhost")]), 415);
+        assert_eq!((with("text/plain"), with("application/jsonx"), with("")), (400, 400, 400));
+        assert_eq!(status(guard, "DELETE", &[("host", "localhost")]), 400);
     }
 }

@@ -1,18 +1,18 @@
 //! What a task wrote, as lines: `out - text`. The second word is the time of the line, which is not known in this release.
 
-use super::answer::{ApiError, shown, with_type};
-use super::parameters::Parameters;
+use super::answer::{Refusal, show_time, shown, with_type};
 use super::{House, SharedHouse};
 use crate::sessions::{LogReader, LogRelay};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use hyper::body::Frame;
 use rollcall_agent::{LogStart, Stream, TaskUid};
 use rollcall_store::{Query, Version};
 use rollcall_types::{DEFAULT_NAMESPACE, Task, TaskState};
+use rollcall_wire_native::{ErrorCode, Parameters};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,18 +32,8 @@ const PIECES_WAITING_MAX: usize = 4;
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// `GET /v1/logs/{task}`: the last lines of each output, and with `follow` what comes until the task has ended.
-pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, uri: Uri) -> Result<Response, ApiError> {
-    let parameters = Parameters::of(&uri, &["lines", "follow", "stream"])?;
-    let lines = parameters.value("lines", "100")?.unwrap_or(LINES_DEFAULT).min(LINES_MAX);
-    let follow = parameters.value("follow", "true")?.unwrap_or(false);
-    let streams = match parameters.text("stream") {
-        None => vec![Stream::Out, Stream::Err],
-        Some("out") => vec![Stream::Out],
-        Some("err") => vec![Stream::Err],
-        Some(other) => {
-            return Err(ApiError::wrong("bad_parameter", format!("stream={}: should be out or err", shown(other))));
-        }
-    };
+pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, uri: Uri) -> Result<Response, Refusal> {
+    let Asked { lines, follow, streams } = Asked::parse(uri.query().unwrap_or_default())?;
     let task = find(&house, &name)?;
     let relay = relay(&house, &task, &name)?;
     let mut sources = Vec::new();
@@ -54,11 +44,9 @@ pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, ur
     if !follow {
         // The first word of each says whether there is a log at all, while the status of the answer can still say so.
         for source in &mut sources {
-            let first = source
-                .reader
-                .next()
-                .await
-                .map_err(|reason| ApiError::missing("no_logs", format!("no logs of {}: {reason}", shown(&name))))?;
+            let first = source.reader.next().await.map_err(|reason| {
+                Refusal::new(ErrorCode::NoSuchThing, format!("no logs of {}: {reason}", shown(&name)))
+            })?;
             source.first = Some(first);
         }
     }
@@ -67,8 +55,39 @@ pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, ur
     Ok(with_type(Body::new(Pieces(pieces)), "text/plain"))
 }
 
+/// What is asked of the logs of a task.
+struct Asked {
+    lines: usize,
+    follow: bool,
+    streams: Vec<Stream>,
+}
+
+impl Asked {
+    fn parse(query: &str) -> Result<Asked, Refusal> {
+        let wrong = |message: String| Err(Refusal::new(ErrorCode::BadParameter, message));
+        let parameters = Parameters::parse(query, &["lines", "follow", "stream"])?;
+        let lines = match parameters.get("lines").map(|text| (text, text.parse())) {
+            None => LINES_DEFAULT,
+            Some((_, Ok(lines @ 0..=LINES_MAX))) => lines,
+            Some((text, _)) => return wrong(format!("lines: '{}' is not a number up to {LINES_MAX}", shown(text))),
+        };
+        let follow = match parameters.get("follow") {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => return wrong(format!("follow: '{}' is neither true nor false", shown(other))),
+        };
+        let streams = match parameters.get("stream") {
+            None => vec![Stream::Out, Stream::Err],
+            Some("out") => vec![Stream::Out],
+            Some("err") => vec![Stream::Err],
+            Some(other) => return wrong(format!("stream: '{}' is neither out nor err", shown(other))),
+        };
+        Ok(Asked { lines, follow, streams })
+    }
+}
+
 /// The task of a name like `web.0.3` or `shop/web.0.3`.
-fn find(house: &House, name: &str) -> Result<Task, ApiError> {
+fn find(house: &House, name: &str) -> Result<Task, Refusal> {
     let (namespace, rest) = name.split_once('/').unwrap_or((DEFAULT_NAMESPACE, name));
     let mut parts = rest.split('.');
     let parsed = (|| {
@@ -77,8 +96,8 @@ fn find(house: &House, name: &str) -> Result<Task, ApiError> {
         parts.next().is_none().then_some((job, instance, attempt))
     })();
     let (job, instance, attempt) = parsed.ok_or_else(|| {
-        ApiError::wrong(
-            "bad_name",
+        Refusal::new(
+            ErrorCode::BadParameter,
             format!("`{}` is no task; a task is JOB.INSTANCE.ATTEMPT, like web.0.1", shown(name)),
         )
     })?;
@@ -90,20 +109,20 @@ fn find(house: &House, name: &str) -> Result<Task, ApiError> {
     let snapshot = house.writer.store().snapshot();
     let found = snapshot.table::<Task>().select(query).expect("a task has these columns").next();
     found.map(|task| task.row().clone()).ok_or_else(|| {
-        ApiError::missing("no_such_task", format!("there is no task {}", shown(name)))
+        Refusal::new(ErrorCode::NoSuchThing, format!("there is no task {}", shown(name)))
             .hint("it may have been removed with the history of its namespace; all there are: rollcall tasks")
     })
 }
 
-fn relay(house: &House, task: &Task, name: &str) -> Result<LogRelay, ApiError> {
+fn relay(house: &House, task: &Task, name: &str) -> Result<LogRelay, Refusal> {
     let Some(agent) = &task.agent else {
         let why = task.cause_text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
         let message = format!("no logs of {}: it has not started{why}", shown(name));
-        return Err(ApiError::missing("no_logs", message));
+        return Err(Refusal::new(ErrorCode::NoSuchThing, message));
     };
     house.agents.logs(agent).ok_or_else(|| {
         let message = format!("{agent} is out of touch; the logs of {} are there", shown(name));
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "agent_out_of_touch", message)
+        Refusal::new(ErrorCode::Busy, message)
     })
 }
 
@@ -148,7 +167,7 @@ impl Ending {
             (Some(cause), None) => format!(", {cause}"),
             (None, _) => String::new(),
         };
-        let time = task.ended.map_or_else(|| "-".to_owned(), super::rows::show_time);
+        let time = task.ended.map_or_else(|| "-".to_owned(), show_time);
         Some(format!("-- {time} {}{cause}\n", task.state).into())
     }
 
