@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +86,12 @@ pub struct DevArguments {
     /// The port on loopback; 0 takes a free one.
     #[arg(long, default_value_t = DEFAULT_PORT)]
     pub port: u16,
+    /// The address to listen at. Any but loopback is open to everybody who reaches it, and needs --insecure.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    pub listen: IpAddr,
+    /// Listens where everybody may come, without credentials.
+    #[arg(long)]
+    pub insecure: bool,
     /// Where everything is kept.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

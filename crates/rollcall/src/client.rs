@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -41,9 +42,11 @@ impl Server {
         Ok(Self { address: address.to_owned() })
     }
 
-    /// The JSON of an answer.
-    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.whole(self.send(Method::GET, path, Bytes::new()).await?).await
+    /// The JSON of an answer, and when it was given.
+    pub async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        let answer = self.send(Method::GET, path, Bytes::new()).await?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).and_then(date_of);
+        Ok(Answer { json: self.whole(answer).await?, date })
     }
 
     /// The JSON of the answer to a change.
@@ -106,6 +109,18 @@ impl Server {
     }
 }
 
+/// What was read, and when by the server's clock, to the second; no date if it did not say.
+#[derive(Debug)]
+pub struct Answer {
+    pub json: Value,
+    pub date: Option<Timestamp>,
+}
+
+/// The time of an HTTP date, which is one of mail.
+fn date_of(text: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+}
+
 /// The lines of an answer that may never end.
 pub struct AnswerLines {
     server: Server,
@@ -160,7 +175,14 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, with_query};
+    use super::{Server, date_of, with_query};
+
+    #[test]
+    fn the_date_of_an_answer_is_read() {
+        let expected = "2026-11-30T22:25:18Z".parse().ok();
+        assert_eq!(date_of("Mon, 30 Nov 2026 22:25:18 GMT"), expected);
+        assert_eq!(date_of("yesterday"), None);
+    }
 
     #[test]
     fn a_server_is_a_host_and_a_port() {

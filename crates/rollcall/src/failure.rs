@@ -96,6 +96,21 @@ impl Failure {
         }
     }
 
+    /// The same where the server speaks of a parameter that is one of our options: `where:9: …` becomes `--where:8: …` if `shift` letters
+    /// were put before what was typed.
+    pub fn of_options(mut self, shift: usize) -> Self {
+        let Some((head, rest)) = self.text.split_once(": ") else { return self };
+        let (name, column) = head.split_once(':').map_or((head, None), |(name, column)| (name, Some(column)));
+        if !["where", "sort", "limit", "after"].contains(&name) {
+            return self;
+        }
+        self.text = match column.and_then(|column| column.parse::<usize>().ok()) {
+            Some(column) => format!("--{name}:{}: {rest}", column.saturating_sub(shift).max(1)),
+            None => format!("--{name}: {rest}"),
+        };
+        self
+    }
+
     /// As `rollcall` documents them.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
@@ -146,6 +161,18 @@ mod tests {
         for (status, body, code, text) in table {
             let failure = Failure::from_answer(status, body);
             assert_eq!((failure.exit_code(), failure.text.as_str()), (code, text), "{status}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_told_as_the_options_they_came_from() {
+        for (text, shift, expected) in [
+            ("where:9: no column `agnet`\nhint", 1, "--where:8: no column `agnet`\nhint"),
+            ("sort: no column `a`", 0, "--sort: no column `a`"),
+            ("no job: web", 0, "no job: web"),
+            ("nothing", 1, "nothing"),
+        ] {
+            assert_eq!(Failure::usage(text).of_options(shift).text, expected);
         }
     }
 

@@ -1,10 +1,13 @@
 //! Rows of answers: as tasks for people, and as they are for programs.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use rollcall_types::units::show_duration;
 use serde_json::Value;
 
 use crate::arguments::Output;
+use crate::client::Answer;
 use crate::table::table;
 use crate::times::{age, between, time_of};
 
@@ -17,7 +20,7 @@ const TIME_COLUMNS: [&str; 3] = ["created", "started", "ended"];
 #[derive(Debug, Default)]
 pub struct TaskRows {
     pub version: u64,
-    /// The time of the version: what ages count from.
+    /// When the rows were so, by the server's clock: what ages count from. At least the time of the version.
     pub time: Option<Timestamp>,
     pub rows: Vec<Value>,
     /// Where the next page begins.
@@ -26,10 +29,11 @@ pub struct TaskRows {
 
 impl TaskRows {
     /// From the server's JSON. A field that is missing is empty: the server may be newer or older than we are.
-    pub fn from_answer(mut answer: Value) -> Self {
+    pub fn from_answer(answer: Answer) -> Self {
+        let Answer { json: mut answer, date } = answer;
         Self {
             version: answer["version"].as_u64().unwrap_or(0),
-            time: time_of(&answer["time"]),
+            time: time_of(&answer["time"]).max(date),
             rows: answer.get_mut("rows").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default(),
             next: answer["next"].as_str().map(str::to_owned),
         }
@@ -80,10 +84,13 @@ impl TaskRows {
     }
 
     fn csv(&self, columns: &[&str]) -> String {
-        let all: Vec<&str> = match self.rows.first() {
-            Some(Value::Object(first)) if columns.is_empty() => first.keys().map(String::as_str).collect(),
-            _ => columns.to_vec(),
-        };
+        let mut all = columns.to_vec();
+        if columns.is_empty() {
+            // A row has no field for a column that it has no value for, so all rows are asked.
+            let fields = self.rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys());
+            let unique: BTreeSet<&str> = fields.map(String::as_str).collect();
+            all.extend(unique);
+        }
         let line = |cells: Vec<String>| {
             let cells: Vec<String> = cells.iter().map(|cell| csv_cell(cell)).collect();
             format!("{}\n", cells.join(","))
@@ -143,9 +150,14 @@ mod tests {
 
     use super::TaskRows;
     use crate::arguments::Output;
+    use crate::client::Answer;
+
+    fn from(json: serde_json::Value) -> TaskRows {
+        TaskRows::from_answer(Answer { json, date: None })
+    }
 
     fn answer() -> TaskRows {
-        TaskRows::from_answer(json!({
+        from(json!({
             "version": 1204, "time": "2026-07-01T12:00:00Z", "next": "9Kd2",
             "rows": [
                 { "task": "api.0.11", "namespace": "default", "state": "failed", "agent": "n1", "pid": null,
@@ -194,7 +206,7 @@ web.1.1
     #[test]
     fn an_odd_answer_is_an_empty_one() {
         for odd in [json!(null), json!([]), json!({ "rows": 5, "version": "x" })] {
-            assert!(TaskRows::from_answer(odd).rows.is_empty());
+            assert!(from(odd).rows.is_empty());
         }
     }
 }

@@ -9,6 +9,8 @@ mod page;
 mod tasks;
 mod waiting;
 
+use serde_json::json;
+
 use crate::arguments::{Arguments, Output, Verb};
 use crate::client::Server;
 use crate::failure::Failure;
@@ -19,13 +21,13 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     let server = || Server::parse(&common.server);
     match arguments.verb {
-        Verb::Dev(arguments) => dev::run(arguments).await,
+        Verb::Dev(arguments) => dev::run(arguments, common.output).await,
         Verb::Run(arguments) => job::run(&server()?, common.output, &arguments).await,
         Verb::Stop(arguments) => job::stop(&server()?, common.output, &arguments).await,
         Verb::Tasks(arguments) => tasks::run(&server()?, common.output, arguments).await,
         Verb::Logs(arguments) => logs::run(&server()?, &arguments).await,
         Verb::Example { name } => example(name.as_deref()),
-        Verb::Version => version(common.output),
+        Verb::Version => version(&server()?, common.output).await,
         Verb::Help { topic } => help::run(topic.as_deref()),
         Verb::ServeExamplePage(arguments) => page::run(&arguments).await,
         Verb::SandboxGuard => Err(Failure::work("the guard runs before any runtime does")),
@@ -43,11 +45,17 @@ fn example(name: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn version(output: Output) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION");
-    match output {
-        Output::Table => print_line(&format!("binary {version}")),
-        Output::Csv => print_line(&format!("binary\n{version}")),
-        Output::Json | Output::Jsonl => print_line(&format!("{{\"binary\":\"{version}\"}}")),
+/// This program's version, and the server's if one answers.
+async fn version(server: &Server, output: Output) -> Result<(), Failure> {
+    let binary = env!("CARGO_PKG_VERSION");
+    let answer = server.get("/v1/version").await.ok();
+    let server = answer.as_ref().and_then(|answer| answer.json["server"].as_str());
+    match (output, server) {
+        (Output::Table, None) => print_line(&format!("binary {binary}")),
+        (Output::Table, Some(server)) => print_line(&format!("binary {binary}   server {server}")),
+        (Output::Csv, server) => print_line(&format!("binary,server\n{binary},{}", server.unwrap_or_default())),
+        (Output::Json | Output::Jsonl, server) => {
+            print_line(&json!({ "binary": binary, "server": server }).to_string())
+        }
     }
 }

@@ -24,11 +24,21 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod doors;
+mod loops;
+mod pipeline;
+mod random;
+mod server;
+mod sessions;
+mod specs;
 mod storage;
 mod tables;
 mod writer;
 
 pub use clock::now;
+pub use rollcall_commands::HistoryBounds;
+pub use server::{ServeError, Server, ServerSettings, StartError};
+pub use sessions::SessionError;
 pub use storage::{Opened, StorageError, open};
 pub use tables::builder;
 pub use writer::{BATCH_COMMANDS_MAX, WRITE_QUEUE_MAX, WriteCounts, WriteError, WriterHandle, WriterSettings};

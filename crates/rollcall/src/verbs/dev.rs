@@ -2,21 +2,26 @@
 
 mod data;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::IsTerminal;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use rollcall_agent::{Agent, GuardCommand, HostFacts, SandboxSettings, ServerLink, link, system_clock};
+use rollcall_agent::{Agent, GuardCommand, HostFacts, SandboxSettings, link, system_clock};
+use rollcall_sandbox::User;
+use rollcall_server::{HistoryBounds, Server, ServerSettings};
 use rollcall_types::units::{format_cpus, show_bytes, show_duration};
+use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use self::data::DataFolder;
-use crate::arguments::{DEFAULT_PORT, DevArguments};
+use crate::arguments::{DEFAULT_PORT, DevArguments, Output};
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_line};
+use crate::table::printable;
+use crate::times::{between, time_of};
 
 /// The one agent of a development cluster.
 const AGENT_NAME: &str = "n1";
@@ -24,72 +29,155 @@ const AGENT_NAME: &str = "n1";
 const TASK_USER: &str = "nobody";
 /// From Ctrl-C to the kill of what still runs.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Whoever holds our port has so long to say who it is.
+const HOLDER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-pub async fn run(arguments: DevArguments) -> Result<(), Failure> {
+pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure> {
     if arguments.keep_tasks {
         return Err(Failure::usage("--keep-tasks is not yet supported: in this release tasks end with dev"));
     }
+    if !arguments.listen.is_loopback() && !arguments.insecure {
+        return Err(Failure::usage(open_to_all(arguments.listen)));
+    }
+    show_warnings();
     let begun = Instant::now();
     let failed = |what: &str, error: std::io::Error| Failure::work(format!("cannot {what}: {error}"));
-    let (mut interrupted, mut terminated) = (
-        signal(SignalKind::interrupt()).map_err(|error| failed("listen for signals", error))?,
-        signal(SignalKind::terminate()).map_err(|error| failed("listen for signals", error))?,
-    );
-    let listener = listen(arguments.port).await?;
+    let mut interrupts = Interrupts::listen().map_err(|error| failed("listen for signals", error))?;
+    let listener = listen(SocketAddr::new(arguments.listen, arguments.port)).await?;
     let address = listener.local_addr().map_err(|error| failed("read the port", error))?;
     let data = DataFolder::open(arguments.data.as_deref(), arguments.fresh)?;
     let mut agent = open_agent(&data.agent()).await?;
-    let text = start_text(&StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() });
+    let server = open_server(&data).await?;
+    let facts = StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() };
+    let (greeting, ready) = (start_text(&facts), ready_text(address, begun.elapsed()));
     let (server_link, agent_link) = link();
-    let (stop, stopping) = watch::channel(false);
-    let serving = tokio::spawn(serve(listener, data.store(), server_link, stopping));
     let agent = tokio::spawn(async move {
         agent.serve(agent_link).await;
-        // The session ends with the server; the tasks end with us.
+        // The session ends when all its tasks have; what is left is told to end once more.
         agent.stop_all(STOP_GRACE).await;
     });
-    print(&format!("{text}{}", ready_text(address, begun.elapsed())))?;
-    tokio::pin!(serving);
-    let early = tokio::select! {
-        end = &mut serving => Some(end),
-        _ = interrupted.recv() => None,
-        _ = terminated.recv() => None,
+    match output {
+        Output::Table => print(&format!("{greeting}{ready}"))?,
+        _ => print_line(&json!({ "address": address.to_string(), "pid": std::process::id() }).to_string())?,
+    }
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(listener, server_link, async {
+        // A sender that is gone means stop as well.
+        let _ = stopped.await;
+    }));
+    let ending = async {
+        let served = serving.await.map_err(|error| Failure::work(format!("the server ended: {error}")));
+        // Its own end is told by the server already.
+        let _ = agent.await;
+        served?.map_err(|error| Failure::work(told_whole(&error)))
     };
-    let end = match early {
-        Some(end) => end,
-        None => {
-            eprintln!("stopping the tasks, then the server; again Ctrl-C to end at once");
-            stop.send_replace(true);
-            tokio::select! {
-                end = &mut serving => end,
-                _ = interrupted.recv() => return Err(Failure::interrupted("ended at once; the tasks were killed")),
-            }
-        }
-    };
-    let end = end.unwrap_or_else(|error| Err(Failure::work(format!("the server ended: {error}"))));
+    tokio::pin!(ending);
     tokio::select! {
-        _ = agent => end,
-        _ = interrupted.recv() => Err(Failure::interrupted("ended at once; the tasks were killed")),
+        end = &mut ending => return end,
+        () = interrupts.next() => {}
+    }
+    eprintln!("stopping the tasks, then the server; again Ctrl-C to end at once");
+    drop(stop);
+    tokio::select! {
+        end = ending => end,
+        () = interrupts.next() => Err(Failure::interrupted("ended at once; the tasks were killed")),
     }
 }
 
-/// The server's part of this process: serves HTTP until told to stop, and drops its end of the session last.
-async fn serve(
-    _listener: TcpListener,
-    _store: std::path::PathBuf,
-    _agent: ServerLink,
-    _stopping: watch::Receiver<bool>,
-) -> Result<(), Failure> {
-    Err(Failure::work("this build has no server yet"))
+/// Ctrl-C, and how others ask a process to end.
+struct Interrupts {
+    interrupted: Signal,
+    terminated: Signal,
 }
 
-async fn listen(port: u16) -> Result<TcpListener, Failure> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            Failure::work(format!("port {port} is in use. Use what runs there, or: rollcall dev --port 0 --data DIR"))
+impl Interrupts {
+    fn listen() -> std::io::Result<Self> {
+        let (interrupted, terminated) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupted, terminated })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
         }
-        _ => Failure::work(format!("cannot listen on port {port}: {error}")),
-    })
+    }
+}
+
+/// Warnings of all parts go to standard error, one line each.
+fn show_warnings() {
+    let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
+    // Set before, it stays; that is a matter of tests only.
+    let _ = lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init();
+}
+
+async fn open_server(data: &DataFolder) -> Result<Server, Failure> {
+    let folder = data.store();
+    let settings = ServerSettings {
+        agent_disk_bytes: disk_bytes(data).unwrap_or(0),
+        folder,
+        version: env!("CARGO_PKG_VERSION"),
+        task_user: task_user().as_str().into(),
+        history: HistoryBounds::default(),
+    };
+    let opening = tokio::task::spawn_blocking(move || Server::open(settings));
+    let opened = opening.await.map_err(|error| Failure::work(format!("the server did not start: {error}")))?;
+    let (server, warnings) = opened.map_err(|error| Failure::work(told_whole(&error)))?;
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    Ok(server)
+}
+
+/// What the file system of the data has in all.
+fn disk_bytes(data: &DataFolder) -> Option<u64> {
+    let facts = rustix::fs::statvfs(data.agent()).ok()?;
+    facts.f_blocks.checked_mul(facts.f_frsize)
+}
+
+/// Who tasks run as that name nobody.
+fn task_user() -> String {
+    let user = User::current();
+    if user.is_root() { TASK_USER.to_owned() } else { user.name }
+}
+
+/// An error and what caused it, in one line.
+fn told_whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let (port, holder) = (address.port(), holder(address).await.unwrap_or_default());
+            let instead = "Use it, or: rollcall dev --port 0 --data DIR";
+            Err(Failure::work(format!("port {port} is in use{holder}. {instead}")))
+        }
+        Err(error) => Err(Failure::work(format!("cannot listen at {address}: {error}"))),
+    }
+}
+
+/// Who listens there, if it is one of us: ` by rollcall dev (pid 4711, since 3 h)`.
+async fn holder(address: SocketAddr) -> Option<String> {
+    let server = crate::client::Server::parse(&address.to_string()).ok()?;
+    let asked = tokio::time::timeout(HOLDER_WAIT_MAX, server.get("/v1/version"));
+    let told = asked.await.ok()?.ok()?.json;
+    let (mode, pid) = (told["mode"].as_str()?, told["pid"].as_u64()?);
+    let since = time_of(&told["started"]).zip(time_of(&told["time"]));
+    let since = since.map(|(started, now)| format!(", since {}", show_duration(between(started, now))));
+    Some(format!(" by rollcall {} (pid {pid}{})", printable(mode), since.unwrap_or_default()))
+}
+
+fn open_to_all(address: IpAddr) -> String {
+    format!(
+        "--listen {address}: everybody who reaches this address could start programs here, and credentials are not yet
+supported. For this machine only, leave it out; in a network where you trust everybody: --insecure"
+    )
 }
 
 async fn open_agent(folder: &Path) -> Result<Agent, Failure> {
@@ -104,10 +192,7 @@ async fn open_agent(folder: &Path) -> Result<Agent, Failure> {
     };
     let opening = tokio::task::spawn_blocking(move || Agent::open(AGENT_NAME, settings, system_clock));
     let opened = opening.await.map_err(|error| Failure::work(format!("the agent did not start: {error}")))?;
-    opened.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Failure::work(format!("{error}{cause}"))
-    })
+    opened.map_err(|error| Failure::work(told_whole(&error)))
 }
 
 /// What the first lines are made from.
@@ -122,9 +207,10 @@ fn start_text(facts: &StartFacts<'_>) -> String {
     let StartFacts { address, agent, data, fresh } = facts;
     let version = env!("CARGO_PKG_VERSION");
     let (cpus, memory) = (format_cpus(agent.cpus), show_bytes(agent.memory));
+    let reach = if address.ip().is_loopback() { "loopback only" } else { "OPEN TO EVERYBODY who reaches it" };
     let kept = if *fresh { "new" } else { "kept; --fresh starts empty" };
     format!(
-        "rollcall {version}   all in one process, loopback only
+        "rollcall {version}   all in one process, {reach}
   API     http://{address}
   agent   {}: {cpus} cpus, {memory} memory, counted, not enforced in this release
   data    {data}  ({kept})

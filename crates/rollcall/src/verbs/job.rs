@@ -31,12 +31,14 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
     let name = Name { namespace: job.namespace.clone(), job: job.name.clone(), instance: None, attempt: None };
     let change = answer["change"].as_str().unwrap_or("changed").to_owned();
     let people = output == Output::Table;
-    if change == "unchanged" {
+    let spec = answer["spec_number"].as_u64().unwrap_or(1);
+    let is_unchanged = change == "unchanged";
+    if arguments.detach && is_unchanged {
         let rows = newest(tasks(server, &name).await?.rows);
-        return if people { print_line(&unchanged(&name, &job, &rows)) } else { Ok(()) };
+        return if people { print_line(&unchanged(&name, &job, spec, &rows)) } else { Ok(()) };
     }
-    if people {
-        print_line(&head(&name, &change, &job))?;
+    if people && !is_unchanged {
+        print_line(&head(&name, &change, spec, &job))?;
     }
     if arguments.detach {
         return Ok(());
@@ -44,11 +46,14 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
     let goes_on = format!("{name} goes on: rollcall tasks {name}");
     let done = |rows: &[Value]| is_done(&job, rows);
     let rows = until(server, &name, arguments.timeout, &goes_on, done).await?;
-    if people {
+    if people && is_unchanged {
+        print_line(&unchanged(&name, &job, spec, &rows))?;
+    } else if people {
         print(&indented(&rows.iter().map(shown).collect::<Vec<_>>()))?;
-        print_line(&summary(&job, &rows, asked.elapsed()))?;
+        print_line(&summary(&job, spec, &rows, asked.elapsed()))?;
     }
-    failed(&rows).map_or(Ok(()), Err)
+    let again = is_unchanged.then(|| format!("  rollcall stop {name} && rollcall run {}", arguments.file.display()));
+    failed(&rows, again).map_or(Ok(()), Err)
 }
 
 pub async fn stop(server: &Server, output: Output, arguments: &StopArguments) -> Result<(), Failure> {
@@ -111,17 +116,25 @@ fn instances(count: usize) -> String {
     format!("{count} instance{}", if count == 1 { "" } else { "s" })
 }
 
-/// `web   new: service, 3 instances of 0.25 cpus, 64M`.
-fn head(name: &Name, change: &str, job: &JobFile) -> String {
+/// `web   new: service, 3 instances of 0.25 cpus, 64M`, or `web   spec 1 -> 2: …`.
+fn head(name: &Name, change: &str, spec: u64, job: &JobFile) -> String {
+    let change = match (change, spec) {
+        ("changed", 2..) => format!("spec {} -> {spec}", spec - 1),
+        _ => change.to_owned(),
+    };
     let (cpus, memory) = (format_cpus(job.resources.cpus), format_bytes(job.resources.memory));
     format!("{name}   {change}: {}, {} of {cpus} cpus, {memory}", job.kind, instances(job.instances as usize))
 }
 
-fn unchanged(name: &Name, job: &JobFile, rows: &[Value]) -> String {
+fn unchanged(name: &Name, job: &JobFile, spec: u64, rows: &[Value]) -> String {
     let of = |wanted: Standing| rows.iter().filter(|row| standing(row) == wanted).count();
     match job.kind {
-        JobKind::Service => format!("{name}   unchanged: {} of {} running", of(Standing::Running), job.instances),
-        JobKind::Batch => format!("{name}   unchanged: {} of {} finished", of(Standing::Finished), job.instances),
+        JobKind::Service => {
+            format!("{name}   unchanged: spec {spec}, {} of {} running", of(Standing::Running), job.instances)
+        }
+        JobKind::Batch => {
+            format!("{name}   unchanged: spec {spec}, {} of {} finished", of(Standing::Finished), job.instances)
+        }
     }
 }
 
@@ -131,24 +144,24 @@ fn shown(row: &Value) -> Vec<String> {
     vec![task_name(row), text("state"), text("agent"), cause(row)]
 }
 
-fn summary(job: &JobFile, rows: &[Value], took: Duration) -> String {
+fn summary(job: &JobFile, spec: u64, rows: &[Value], took: Duration) -> String {
     let (wanted, word) = match job.kind {
         JobKind::Service => (Standing::Running, "running"),
         JobKind::Batch => (Standing::Finished, "finished"),
     };
     let reached = rows.iter().filter(|row| standing(row) == wanted).count();
-    format!("{reached} of {} {word} after {}", job.instances, show_duration(took))
+    format!("{reached} of {} {word} after {}. spec {spec}", job.instances, show_duration(took))
 }
 
-/// What to look at when tasks failed.
-fn failed(rows: &[Value]) -> Option<Failure> {
+/// What to look at when tasks failed, and how to try again where `run` does not.
+fn failed(rows: &[Value], again: Option<String>) -> Option<Failure> {
     let ended = |row: &&Value| matches!(standing(row), Standing::Failed | Standing::Stopped);
     let failed: Vec<&Value> = rows.iter().filter(ended).collect();
     if failed.is_empty() {
         return None;
     }
     let hints = failed.iter().take(FAILED_SHOWN_MAX).map(|row| format!("  rollcall logs {}", task_name(row)));
-    let hints = hints.collect::<Vec<_>>().join("\n");
+    let hints = hints.chain(again).collect::<Vec<_>>().join("\n");
     let count = failed.len();
     Some(Failure::work(format!(
         "{count} of {} did not work. What {} wrote:\n{hints}",
@@ -199,12 +212,12 @@ mod tests {
     #[test]
     fn the_lines_of_run_are_those_of_the_manual() {
         let (job, name) = (job("service"), Name::parse("web").expect("is a name"));
-        assert_eq!(head(&name, "new", &job), "web   new: service, 3 instances of 0.25 cpus, 64M");
-        assert_eq!(unchanged(&name, &job, &rows(&["running"; 3])), "web   unchanged: 3 of 3 running");
+        assert_eq!(head(&name, "new", 1, &job), "web   new: service, 3 instances of 0.25 cpus, 64M");
+        assert_eq!(unchanged(&name, &job, 1, &rows(&["running"; 3])), "web   unchanged: spec 1, 3 of 3 running");
         let took = Duration::from_millis(120);
-        assert_eq!(summary(&job, &rows(&["running"; 3]), took), "3 of 3 running after 0.1 s");
-        assert_eq!(failed(&rows(&["running"; 3])), None);
-        let failure = failed(&rows(&["running", "failed"])).expect("one failed");
+        assert_eq!(summary(&job, 2, &rows(&["running"; 3]), took), "3 of 3 running after 0.1 s. spec 2");
+        assert_eq!(failed(&rows(&["running"; 3]), None), None);
+        let failure = failed(&rows(&["running", "failed"]), None).expect("one failed");
         assert_eq!(failure.exit_code(), 1);
     }
 }

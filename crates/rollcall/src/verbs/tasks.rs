@@ -13,6 +13,8 @@ const PAGE_ROWS: u32 = 1000;
 const ROWS_MAX: usize = 200_000;
 
 pub async fn run(server: &Server, output: Output, arguments: TasksArguments) -> Result<(), Failure> {
+    // A name is joined to the condition, which then begins behind a parenthesis.
+    let shift = usize::from(arguments.name.is_some());
     let condition = condition(arguments.name.as_deref(), arguments.condition)?;
     let mut gathered = TaskRows { next: arguments.after, ..TaskRows::default() };
     loop {
@@ -22,7 +24,10 @@ pub async fn run(server: &Server, output: Output, arguments: TasksArguments) -> 
             ("limit", Some(arguments.limit.unwrap_or(PAGE_ROWS).to_string())),
             ("after", gathered.next.take()),
         ];
-        let mut page = TaskRows::from_answer(server.get(&with_query("/v1/tasks", &parameters)).await?);
+        let mut page = {
+            let answer = server.get(&with_query("/v1/tasks", &parameters)).await;
+            TaskRows::from_answer(answer.map_err(|failure| failure.of_options(shift))?)
+        };
         gathered.rows.append(&mut page.rows);
         gathered = TaskRows { rows: gathered.rows, ..page };
         if arguments.limit.is_some() || gathered.next.is_none() || gathered.rows.len() >= ROWS_MAX {
@@ -42,7 +47,7 @@ pub async fn run(server: &Server, output: Output, arguments: TasksArguments) -> 
 fn condition(name: Option<&str>, condition: Option<String>) -> Result<Option<String>, Failure> {
     let name = name.map(Name::parse).transpose()?.map(|name| name.condition());
     Ok(match (name, condition) {
-        (Some(name), Some(condition)) => Some(format!("{name} and ({condition})")),
+        (Some(name), Some(condition)) => Some(format!("({condition}) and {name}")),
         (name, condition) => name.or(condition),
     })
 }
@@ -57,6 +62,6 @@ mod tests {
         assert_eq!(check(None, None), None);
         assert_eq!(check(None, Some("a = 1")).as_deref(), Some("a = 1"));
         let both = check(Some("web"), Some("a = 1 or b = 2"));
-        assert_eq!(both.as_deref(), Some("namespace = 'default' and job = 'web' and (a = 1 or b = 2)"));
+        assert_eq!(both.as_deref(), Some("(a = 1 or b = 2) and namespace = 'default' and job = 'web'"));
     }
 }

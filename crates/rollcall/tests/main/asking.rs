@@ -25,7 +25,9 @@ fn example() -> tempfile::NamedTempFile {
 
 fn run_against(change: &'static str, tasks: Vec<Value>, more: &[&str]) -> (i32, String, String, Server) {
     let server = Server::start(move |line| match line.split(' ').next() {
-        Some("POST") => (200, json!({ "version": 7, "job": "web", "change": change, "tasks": [] }).to_string()),
+        Some("POST") => {
+            (200, json!({ "version": 7, "job": "web", "change": change, "spec_number": 1, "tasks": [] }).to_string())
+        }
         _ => (200, rows(&tasks, None)),
     });
     let file = example();
@@ -63,7 +65,7 @@ fn run_sends_the_job_and_waits_until_it_runs() {
 fn run_of_the_same_file_says_that_nothing_changed() {
     let tasks = (0..3).map(|instance| task(instance, 1, "running", None)).collect();
     let (code, out, _, _) = run_against("unchanged", tasks, &[]);
-    assert_eq!((code, out.as_str()), (0, "web   unchanged: 3 of 3 running\n"));
+    assert_eq!((code, out.as_str()), (0, "web   unchanged: spec 1, 3 of 3 running\n"));
 }
 
 #[test]
@@ -117,7 +119,7 @@ web.1.1  running  n1     4 min ago  4 min
 #[test]
 fn the_servers_no_is_passed_on() {
     let server = Server::start(|_| {
-        let message = "--where:1: no column `agnet`; did you mean `agent`? Columns: rollcall help tasks";
+        let message = "where:1: no column `agnet`; did you mean `agent`? Columns: rollcall help tasks";
         (400, json!({ "code": "bad_query", "message": message, "hint": null }).to_string())
     });
     let (code, out, err) = rollcall(&["tasks", "--where", "agnet = 'n1'", "--server", &server.address]);

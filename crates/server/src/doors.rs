@@ -1,0 +1,92 @@
+//! The HTTP doors of the native API: from requests to commands and queries, and back.
+//!
+//! | request | what it gives |
+//! |---|---|
+//! | `GET /v1/tasks`, `/v1/jobs`, `/v1/agents`, `/v1/specs` | rows of that table |
+//! | `POST /v1/jobs` | makes or changes a job |
+//! | `POST /v1/jobs/{namespace}/{name}/stop` | stops a job, or with `?instance=` one instance |
+//! | `GET /v1/logs/{task}` | what a task wrote, line by line |
+//! | `GET /v1/version` | who answers here |
+//! | `GET /metrics` | counts and latencies in Prometheus form |
+//!
+//! Every error has one shape: `{"code", "message", "hint"}`.
+
+mod answer;
+mod guard;
+mod jobs;
+mod listener;
+mod logs;
+mod metrics;
+mod rows;
+
+pub(crate) use listener::serve;
+pub(crate) use metrics::Metrics;
+
+use crate::sessions::ConnectedAgents;
+use crate::{ServerSettings, WriterHandle};
+use answer::{Refusal, show_time, shown};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{Method, Uri};
+use axum::routing::{get, post};
+use rollcall_schema::Time;
+use rollcall_store::Version;
+use rollcall_types::{AgentRow, JobRow, SpecRow, Task};
+use rollcall_wire_native::ErrorCode;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What every door has.
+pub(crate) struct House {
+    pub(crate) writer: WriterHandle,
+    pub(crate) agents: ConnectedAgents,
+    pub(crate) settings: ServerSettings,
+    pub(crate) started: Time,
+    pub(crate) metrics: Metrics,
+    /// The newest version that is visible.
+    pub(crate) changes: watch::Receiver<Version>,
+}
+
+pub(crate) type SharedHouse = State<Arc<House>>;
+
+/// All doors, behind the guard and the clock.
+pub(crate) fn router(house: Arc<House>, guard: guard::Guard) -> Router {
+    Router::new()
+        .route("/v1/tasks", get(rows::list::<Task>))
+        .route("/v1/jobs", get(rows::list::<JobRow>).post(jobs::submit))
+        .route("/v1/agents", get(rows::list::<AgentRow>))
+        .route("/v1/specs", get(rows::list::<SpecRow>))
+        .route("/v1/jobs/{namespace}/{name}/stop", post(jobs::stop))
+        .route("/v1/logs/{*task}", get(logs::read))
+        .route("/v1/version", get(version))
+        .route("/metrics", get(metrics::print))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(axum::middleware::from_fn_with_state(house.clone(), metrics::measure))
+        .layer(axum::middleware::from_fn_with_state(Arc::new(guard), guard::check))
+        .with_state(house)
+}
+
+/// Who answers here.
+async fn version(State(house): SharedHouse) -> axum::response::Response {
+    let (settings, snapshot) = (&house.settings, house.writer.store().snapshot());
+    answer::json(&json!({
+        "server": settings.version,
+        "mode": "dev",
+        "pid": std::process::id(),
+        "started": show_time(house.started),
+        "time": show_time(crate::clock::now()),
+        "data": settings.folder.display().to_string(),
+        "version": snapshot.version().0,
+    }))
+}
+
+async fn no_such_path(uri: Uri) -> Refusal {
+    Refusal::new(ErrorCode::NoSuchPath, format!("there is nothing at {}", shown(uri.path())))
+        .hint("the native API begins with /v1/: GET /v1/tasks")
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Refusal {
+    Refusal::new(ErrorCode::WrongMethod, format!("{} does not take {}", shown(uri.path()), shown(method.as_str())))
+}

@@ -1,0 +1,103 @@
+//! Jobs: made, changed, stopped.
+
+use super::answer::{self, Refusal, shown};
+use super::{House, SharedHouse};
+use crate::random::random;
+use crate::specs::{canonical_text, hash};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rollcall_commands::{JobChange, StopJob, SubmitJob};
+use rollcall_types::{JobFile, JobName, Namespace, UserName};
+use rollcall_wire_native::{ErrorCode, Parameters};
+use serde_json::json;
+
+/// A longer body is refused. A job file has at most 64 KiB; in JSON each of its characters may take up to six.
+const BODY_BYTES_MAX: usize = 512 << 10;
+
+/// `POST /v1/jobs`: makes a job, or makes it run something else.
+pub(super) async fn submit(State(house): SharedHouse, uri: Uri, body: Body) -> Result<Response, Refusal> {
+    Parameters::parse(uri.query().unwrap_or_default(), &[])?;
+    let job = read_job(&read_body(body).await?)?;
+    let (namespace, name) = (job.namespace.clone(), job.name.clone());
+    let (submitted, version) = house.writer.run(command(&house, job)?).await?;
+    let change = match submitted.change {
+        JobChange::New => "new",
+        JobChange::Changed => "changed",
+        JobChange::Unchanged => "unchanged",
+    };
+    let tasks: Vec<String> = submitted.tasks.iter().map(ToString::to_string).collect();
+    Ok(answer::json(&json!({
+        "version": version.0,
+        "namespace": namespace,
+        "job": name,
+        "change": change,
+        "spec_number": submitted.spec_number,
+        "tasks": tasks,
+    })))
+}
+
+/// `POST /v1/jobs/{namespace}/{name}/stop`: stops a job, or one instance of it.
+pub(super) async fn stop(
+    State(house): SharedHouse,
+    Path((namespace, name)): Path<(String, String)>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let parameters = Parameters::parse(uri.query().unwrap_or_default(), &["instance"])?;
+    let instance = parameters.get("instance").map(|text| {
+        let wrong = |_| format!("instance: '{}' is not the number of an instance", shown(text));
+        text.parse().map_err(wrong).map_err(|message| Refusal::new(ErrorCode::BadParameter, message))
+    });
+    let instance = instance.transpose()?;
+    let stop = StopJob { namespace: Namespace::from(&*namespace), job: JobName::from(&*name), instance };
+    let (stopped, version) = house.writer.run(stop).await?;
+    let tasks: Vec<String> = stopped.tasks.iter().map(ToString::to_string).collect();
+    Ok(answer::json(&json!({ "version": version.0, "namespace": namespace, "job": name, "tasks": tasks })))
+}
+
+async fn read_body(body: Body) -> Result<Bytes, Refusal> {
+    let collected = Limited::new(body, BODY_BYTES_MAX).collect().await;
+    collected.map(|body| body.to_bytes()).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            let message = format!("the body has more than {BODY_BYTES_MAX} bytes");
+            Refusal::new(ErrorCode::TooLarge, message)
+        } else {
+            Refusal::new(ErrorCode::BadBody, "the body did not come whole")
+        }
+    })
+}
+
+fn read_job(body: &[u8]) -> Result<JobFile, Refusal> {
+    let job: JobFile = serde_json::from_slice(body).map_err(|error| {
+        Refusal::new(ErrorCode::BadBody, format!("the body is no job: {error}"))
+            .hint("all fields: rollcall help job-file")
+    })?;
+    match job.problems() {
+        problems if problems.is_empty() => Ok(job),
+        problems => Err(Refusal::new(ErrorCode::BadBody, problems.join("\n"))
+            .hint("nothing changed. All fields: rollcall help job-file")),
+    }
+}
+
+fn command(house: &House, job: JobFile) -> Result<SubmitJob, Refusal> {
+    let random = random()
+        .map_err(|error| Refusal::new(ErrorCode::Internal, format!("the system gives no random numbers: {error}")))?;
+    let spec_text = canonical_text(&job);
+    let user = job.user.as_deref().map_or_else(|| house.settings.task_user.clone(), UserName::from);
+    Ok(SubmitJob {
+        namespace: Namespace::from(&*job.namespace),
+        job: JobName::from(&*job.name),
+        kind: job.kind,
+        user,
+        instances: job.instances,
+        spec: hash(&spec_text),
+        spec_text,
+        cpus_thousandths: job.resources.cpus,
+        memory_bytes: job.resources.memory,
+        disk_bytes: job.resources.disk,
+        random,
+    })
+}
