@@ -254,8 +254,11 @@ impl<R: Row> Page<R> {
     }
 
     fn insert_at(&mut self, position: usize, number: RowNumber, row: Arc<Stored<R>>) {
-        let (before, behind) = self.numbers.split_at(position);
-        self.numbers = before.iter().chain([&number.0]).chain(behind).copied().collect();
+        let mut numbers = Vec::with_capacity(self.numbers.len() + 1);
+        numbers.extend_from_slice(&self.numbers[..position]);
+        numbers.push(number.0);
+        numbers.extend_from_slice(&self.numbers[position..]);
+        self.numbers = numbers.into();
         self.bytes += row.row_bytes();
         self.rows.insert(position, row);
     }
@@ -282,8 +285,7 @@ impl<R: Row> Page<R> {
         if page.rows.is_empty() {
             return (Edit::Remove, row);
         }
-        let numbers = page.numbers.iter().enumerate().filter(|(at, _)| *at != position).map(|(_, number)| *number);
-        page.numbers = numbers.collect();
+        page.numbers = [&page.numbers[..position], &page.numbers[position + 1..]].concat().into();
         // Given back as a replacement, so that the tree looks whether it should join a neighbour.
         let edit = if page.rows.len() < PAGE_ROWS_MIN { Edit::Replace(leaf.clone()) } else { Edit::Keep };
         (edit, row)

@@ -137,12 +137,16 @@ impl Packed {
             std::cmp::Ordering::Greater => return (0, false),
             std::cmp::Ordering::Equal => {}
         }
-        let (probe, body) = (Probe::new(&key[shared..]), &self.0[self.bodies_at()..]);
+        let probe = Probe::new(&key[shared..]);
+        let (ends, rest) = self.0[HEADER_BYTES..].split_at(2 * count);
+        let (ends, _) = ends.as_chunks::<2>();
+        let body = &rest[prefix.len()..];
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = (low + high) / 2;
-            let (start, end) = self.span(middle);
-            match probe.compare(body, start, end - width) {
+            let start = if middle == 0 { 0 } else { usize::from(u16::from_le_bytes(ends[middle - 1])) };
+            let end = usize::from(u16::from_le_bytes(ends[middle])) - width;
+            match probe.compare(body, start, end) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return (middle, true),
                 std::cmp::Ordering::Greater => high = middle,
@@ -212,10 +216,11 @@ impl Packed {
 
     /// Appends the ends of the entries from `from` on, moved by `shift`.
     fn put_ends(&self, out: &mut Vec<u8>, from: usize, shift: u16) {
-        let ends = &self.0[HEADER_BYTES + 2 * from..HEADER_BYTES + 2 * self.count()];
-        out.extend(
-            ends.as_chunks::<2>().0.iter().flat_map(|end| u16::from_le_bytes(*end).wrapping_add(shift).to_le_bytes()),
-        );
+        let start = out.len();
+        out.extend_from_slice(&self.0[HEADER_BYTES + 2 * from..HEADER_BYTES + 2 * self.count()]);
+        for end in out[start..].as_chunks_mut::<2>().0 {
+            *end = u16::from_le_bytes(*end).wrapping_add(shift).to_le_bytes();
+        }
     }
 
     /// This leaf with an entry under another key, which lies between its neighbours' and shares the prefix; `None` if it does not.
