@@ -167,10 +167,12 @@ fn conditions_have_limits_in_length_depth_and_terms() {
     let long = format!("job = '{}'", "a".repeat(WHERE_BYTES_MAX - 8));
     assert!(kind(&long).is_ok());
     assert_eq!(kind(&format!("{long} ")), Err(WhereErrorKind::TooLarge));
-    for (open, close) in [("not ", ""), ("(", ")"), ("active and (active or ", ")"), ("not(", ")")] {
-        let nested = |depth| format!("{}active{}", open.repeat(depth), close.repeat(depth));
-        assert!(kind(&nested(CONDITION_DEPTH_MAX / 2)).is_ok(), "{open}");
-        assert_eq!(kind(&nested(CONDITION_DEPTH_MAX + 1)), Err(WhereErrorKind::TooLarge), "{open}");
+    // What opens levels, what closes them, and how many levels one of it is.
+    for (open, close, levels) in [("not ", "", 1), ("(", ")", 1), ("not(", ")", 2), ("active and (active or ", ")", 2)]
+    {
+        let nested = |times| format!("{}active{}", open.repeat(times), close.repeat(times));
+        assert!(kind(&nested(CONDITION_DEPTH_MAX / levels)).is_ok(), "{open}");
+        assert_eq!(kind(&nested(CONDITION_DEPTH_MAX / levels + 1)), Err(WhereErrorKind::TooLarge), "{open}");
     }
     // Deep enough to end a thread that recursed without limit.
     let deepest = "(".repeat(WHERE_BYTES_MAX);
