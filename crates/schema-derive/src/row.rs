@@ -325,6 +325,7 @@ fn codec(stored: &[Stored], unknown: &Ident) -> TokenStream {
             quote!(<#kind as ::rollcall_schema::ColumnValue>::absent())
         }
     });
+    let slots: Vec<_> = stored.iter().map(|column| format_ident!("__field_{}", column.name)).collect();
     quote! {
         fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
             #(if !::rollcall_schema::ColumnValue::is_absent(&self.#names) {
@@ -334,31 +335,31 @@ fn codec(stored: &[Stored], unknown: &Ident) -> TokenStream {
         }
 
         fn decode(
-            bytes: &[u8], names: &mut ::rollcall_schema::NamePool,
+            __bytes: &[u8], __names: &mut ::rollcall_schema::NamePool,
         ) -> ::std::result::Result<Self, ::rollcall_schema::DecodeError> {
-            let table = <Self as ::rollcall_schema::Row>::schema().name;
-            #(let mut #names: ::std::option::Option<#kinds> = None;)*
-            let mut unknown_fields = ::rollcall_schema::Unknown::default();
-            let mut fields = ::rollcall_schema::codec::Fields::new(bytes);
-            while let Some((tag, bytes)) =
-                fields.take().map_err(|offset| ::rollcall_schema::DecodeError::Cut { table, offset })?
+            let __table = <Self as ::rollcall_schema::Row>::schema().name;
+            #(let mut #slots: ::std::option::Option<#kinds> = None;)*
+            let mut __unknown = ::rollcall_schema::Unknown::default();
+            let mut __fields = ::rollcall_schema::codec::Fields::new(__bytes);
+            while let Some((__tag, __bytes)) =
+                __fields.take().map_err(|offset| ::rollcall_schema::DecodeError::Cut { table: __table, offset })?
             {
-                match tag {
-                    #(#tags => #names = Some(<#kinds as ::rollcall_schema::ColumnValue>::decode(bytes, names).map_err(|source| {
-                        ::rollcall_schema::DecodeError::Field { table, column: #texts, tag, source }
+                match __tag {
+                    #(#tags => #slots = Some(<#kinds as ::rollcall_schema::ColumnValue>::decode(__bytes, __names).map_err(|source| {
+                        ::rollcall_schema::DecodeError::Field { table: __table, column: #texts, tag: __tag, source }
                     })?),)*
-                    _ => unknown_fields.keep(tag, bytes),
+                    _ => __unknown.keep(__tag, __bytes),
                 }
             }
             Ok(Self {
-                #(#names: match #names {
+                #(#names: match #slots {
                     Some(value) => value,
                     None => {
                         let default: ::std::option::Option<#kinds> = #defaults;
-                        default.ok_or(::rollcall_schema::DecodeError::Missing { table, column: #texts, tag: #tags })?
+                        default.ok_or(::rollcall_schema::DecodeError::Missing { table: __table, column: #texts, tag: #tags })?
                     }
                 },)*
-                #unknown: unknown_fields,
+                #unknown: __unknown,
             })
         }
 

@@ -59,3 +59,51 @@ impl<R> fmt::Debug for Column<R> {
         write!(formatter, "Column({})", self.position)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{NamePool, Row, Unknown};
+
+    /// A row whose fields have the names that generated code might use.
+    #[derive(Clone, Debug, PartialEq, Row)]
+    #[row(table = "awkward", number = 1, partition(table))]
+    struct Awkward {
+        /// A field.
+        #[row(tag = 1)]
+        table: u32,
+        /// A field.
+        #[row(tag = 2)]
+        bytes: String,
+        /// A field.
+        #[row(tag = 3)]
+        names: Option<u64>,
+        /// A field.
+        #[row(tag = 4, default = 7)]
+        tag: u64,
+        /// A field.
+        #[row(tag = 5)]
+        fields: bool,
+        #[row(unknown)]
+        unknown: Unknown,
+    }
+
+    #[test]
+    fn fields_may_have_any_name_and_missing_ones_take_their_default() {
+        let unknown = Unknown::default();
+        let row = Awkward { table: 1, bytes: "b".into(), names: None, tag: 9, fields: true, unknown };
+        let mut stored = Vec::new();
+        row.encode(&mut stored);
+        assert_eq!(Awkward::decode(&stored, &mut NamePool::default()), Ok(row.clone()));
+        // Fields 1, 2 and 5 only.
+        let partial = [&[1, 1, 1, 2, 1, b'b', 5, 1, 1][..], &[9, 2, 8, 8]].concat();
+        let read = Awkward::decode(&partial, &mut NamePool::default()).unwrap();
+        assert_eq!((read.tag, read.names, read.unknown.bytes()), (7, None, &[9, 2, 8, 8][..]));
+        let mut again = Vec::new();
+        read.encode(&mut again);
+        assert!(again.ends_with(&[9, 2, 8, 8]), "an unknown field is written again");
+        assert!(
+            Awkward::decode(&partial[..3], &mut NamePool::default()).is_err(),
+            "a field without default is missing"
+        );
+    }
+}

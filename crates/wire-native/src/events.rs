@@ -14,10 +14,10 @@
 use crate::condition::parse_where;
 use crate::error::{ApiError, ErrorCode};
 use crate::json::{JsonRow, JsonRows, put_unsigned};
-use crate::nearest::nearest;
 use crate::query::Parameters;
 use rollcall_schema::TableSchema;
 use rollcall_store::{Compacted, Condition, EventKind, Stored, Version, WatchEvent};
+use rollcall_types::nearest;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;

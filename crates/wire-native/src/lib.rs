@@ -81,7 +81,6 @@ mod error;
 mod events;
 mod json;
 mod list;
-mod nearest;
 mod query;
 mod sort;
 mod tables;

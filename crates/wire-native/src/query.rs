@@ -1,7 +1,7 @@
 //! The query part of an address: from bytes to named parameters.
 
 use crate::error::{ApiError, ErrorCode};
-use crate::nearest::nearest;
+use rollcall_types::nearest;
 
 /// The longest query part of an address, in bytes: a condition of the greatest length, every byte of it percent-encoded, and the rest.
 pub const QUERY_BYTES_MAX: usize = 32 * 1024;

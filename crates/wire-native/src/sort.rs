@@ -1,8 +1,8 @@
 //! The order of an answer as text: `-started,job`.
 
-use crate::nearest::nearest;
 use rollcall_schema::{ColumnType, TableSchema};
 use rollcall_store::{SORT_COLUMNS_MAX, Sort};
+use rollcall_types::nearest;
 use thiserror::Error;
 
 /// Why a text is not an order.

@@ -3,9 +3,9 @@
 use super::token::{Token, Tokens};
 use super::value::{self, Offered};
 use super::{WHERE_BYTES_MAX, WhereError, WhereErrorKind, columns_hint};
-use crate::nearest::nearest;
 use rollcall_schema::{ColumnType, Literal, TableSchema};
 use rollcall_store::{CONDITION_DEPTH_MAX, Condition, Operator};
+use rollcall_types::nearest;
 use std::borrow::Cow;
 
 /// Words that join and compare, and so are no columns.

@@ -1,8 +1,8 @@
 //! Values of a condition: what each type of column is compared with.
 
-use crate::nearest::nearest;
 use crate::time::{TIME_EXAMPLE, parse_time};
 use rollcall_schema::{ColumnSchema, ColumnType, Literal};
+use rollcall_types::nearest;
 use std::borrow::Cow;
 
 /// A value as it was written.
