@@ -129,25 +129,23 @@ pub struct AnswerLines {
 }
 
 impl AnswerLines {
-    /// The next line without its end; none when the answer has ended. What is not UTF-8 is replaced.
-    pub async fn next(&mut self) -> Result<Option<String>, Failure> {
+    /// The next line without its end; none when the answer has ended. Its bytes may be anything.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             let end = self.buffer.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n');
             if let Some(end) = end {
                 let line = self.buffer.split_to(end + 1);
-                return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
+                return Ok(Some(line[..end].to_vec()));
             }
             if self.buffer.len() >= LINE_BYTES_MAX {
-                let piece = self.buffer.split_to(LINE_BYTES_MAX);
-                return Ok(Some(String::from_utf8_lossy(&piece).into_owned()));
+                return Ok(Some(self.buffer.split_to(LINE_BYTES_MAX).to_vec()));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
                 Some(Err(error)) => return Err(Failure::unreachable(&self.server.address, &error.to_string())),
                 None if self.buffer.is_empty() => return Ok(None),
                 None => {
-                    let rest = std::mem::take(&mut self.buffer);
-                    return Ok(Some(String::from_utf8_lossy(&rest).into_owned()));
+                    return Ok(Some(std::mem::take(&mut self.buffer).to_vec()));
                 }
             }
         }

@@ -6,8 +6,13 @@ use crate::failure::Failure;
 
 /// Writes a whole text.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes what may be no text.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
 /// Writes a text and ends its line.

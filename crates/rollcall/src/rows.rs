@@ -25,6 +25,8 @@ pub struct TaskRows {
     pub rows: Vec<Value>,
     /// Where the next page begins.
     pub next: Option<String>,
+    /// How many rows were read for it and by which index, if the server says so.
+    pub read: Option<String>,
 }
 
 impl TaskRows {
@@ -36,6 +38,10 @@ impl TaskRows {
             time: time_of(&answer["time"]).max(date),
             rows: answer.get_mut("rows").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default(),
             next: answer["next"].as_str().map(str::to_owned),
+            read: answer["read"]["rows"].as_u64().map(|rows| match answer["read"]["index"].as_str() {
+                Some(index) => format!("read {rows} rows by index {index}"),
+                None => format!("read {rows} rows"),
+            }),
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `POST /v1/jobs` | makes or changes a job |
 //! | `POST /v1/jobs/{namespace}/{name}/stop` | stops a job, or with `?instance=` one instance |
 //! | `GET /v1/logs/{task}` | what a task wrote, line by line |
+//! | `GET /v1/watch` | changes of rows as they happen |
 //! | `GET /v1/version` | who answers here |
 //! | `GET /metrics` | counts and latencies in Prometheus form |
 //!
@@ -17,7 +18,9 @@ mod jobs;
 mod listener;
 mod logs;
 mod metrics;
+mod pieces;
 mod rows;
+mod watch;
 
 pub(crate) use listener::serve;
 pub(crate) use metrics::Metrics;
@@ -35,7 +38,6 @@ use rollcall_types::{AgentRow, JobRow, SpecRow, Task};
 use rollcall_wire_native::ErrorCode;
 use serde_json::json;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// What every door has.
 pub(crate) struct House {
@@ -45,7 +47,7 @@ pub(crate) struct House {
     pub(crate) started: Time,
     pub(crate) metrics: Metrics,
     /// The newest version that is visible.
-    pub(crate) changes: watch::Receiver<Version>,
+    pub(crate) changes: tokio::sync::watch::Receiver<Version>,
 }
 
 pub(crate) type SharedHouse = State<Arc<House>>;
@@ -59,6 +61,7 @@ pub(crate) fn router(house: Arc<House>, guard: guard::Guard) -> Router {
         .route("/v1/specs", get(rows::list::<SpecRow>))
         .route("/v1/jobs/{namespace}/{name}/stop", post(jobs::stop))
         .route("/v1/logs/{*task}", get(logs::read))
+        .route("/v1/watch", get(watch::read))
         .route("/v1/version", get(version))
         .route("/metrics", get(metrics::print))
         .fallback(no_such_path)

@@ -37,7 +37,7 @@ mod writer;
 
 pub use clock::now;
 pub use rollcall_commands::HistoryBounds;
-pub use server::{ServeError, Server, ServerSettings, StartError};
+pub use server::{RunningServer, ServeError, Server, ServerSettings, StartError};
 pub use sessions::SessionError;
 pub use storage::{Opened, StorageError, open};
 pub use tables::builder;

@@ -2,7 +2,7 @@
 
 use crate::doors::{self, House, Metrics};
 use crate::loops::{self, Loop};
-use crate::sessions::{self, ConnectedAgents, SessionContext, SessionError};
+use crate::sessions::{ConnectedAgents, Session, SessionContext, SessionError};
 use crate::writer::WriterThreads;
 use crate::{StorageError, WriterHandle, WriterSettings, builder, clock, random, storage};
 use rollcall_agent::ServerLink;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The only server of a data folder writes in this epoch; more than one will take turns in higher ones.
 const EPOCH: Epoch = Epoch(1);
@@ -105,17 +105,11 @@ impl Server {
         Ok((Server { settings, writer, threads, changes }, opened.warnings))
     }
 
-    /// Serves until `stop` ends: then places nothing more, has the agent stop its tasks, closes the doors, and writes what is left. In this order,
-    /// so that the ends of the tasks are seen and kept.
+    /// Begins the session with the agent, and then opens the doors: what the first visitor sees is settled.
     ///
     /// # Errors
-    /// When a part of it fails first; the rest is then ended in the same order.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        agent: ServerLink,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), ServeError> {
+    /// When the agent cannot be used.
+    pub async fn start(self, listener: TcpListener, agent: ServerLink) -> Result<RunningServer, ServeError> {
         let Server { settings, writer, threads, changes } = self;
         let (stop_tasks, stopping) = watch::channel(false);
         let (close_doors, closing) = watch::channel(false);
@@ -127,36 +121,54 @@ impl Server {
             agents: agents.clone(),
             disk_bytes: settings.agent_disk_bytes,
         };
+        let session = Session::begin(agent, context).await?;
+        let session = tokio::spawn(session.serve());
         let on = Loop { writer: writer.clone(), changes: changes.clone() };
         let mut background = JoinSet::new();
         background.spawn(loops::place(on.clone()));
         background.spawn(loops::keep_house(on, settings.history));
-        let mut session = tokio::spawn(sessions::serve(agent, context));
         let house = House { writer, agents, settings, started: clock::now(), metrics: Metrics::new(), changes };
-        let mut doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
-        let ended_early = tokio::select! {
+        let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
+        Ok(RunningServer { threads, stop_tasks, close_doors, session, background, doors })
+    }
+}
+
+/// A server with its agent and open doors.
+pub struct RunningServer {
+    threads: WriterThreads,
+    stop_tasks: watch::Sender<bool>,
+    close_doors: watch::Sender<bool>,
+    session: JoinHandle<Result<(), SessionError>>,
+    background: JoinSet<()>,
+    doors: JoinHandle<()>,
+}
+
+impl RunningServer {
+    /// Serves until `stop` ends: then places nothing more, has the agent stop its tasks, closes the doors, and writes what is left. In this order,
+    /// so that the ends of the tasks are seen and kept.
+    ///
+    /// # Errors
+    /// When a part of it fails first; the rest is then ended in the same order.
+    pub async fn serve_until(mut self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let failed = tokio::select! {
             () = stop => None,
-            ended = &mut session => Some(match ended {
-                Ok(Ok(())) => ServeError::Part { part: "session with the agent" },
+            ended = &mut self.session => Some(match ended {
                 Ok(Err(error)) => error.into(),
-                Err(_) => ServeError::Part { part: "session with the agent" },
+                Ok(Ok(())) | Err(_) => ServeError::Part { part: "session with the agent" },
             }),
-            _ = &mut doors => Some(ServeError::Part { part: "listener" }),
-            _ = background.join_next() => Some(ServeError::Part { part: "planner or housekeeping" }),
+            _ = &mut self.doors => Some(ServeError::Part { part: "listener" }),
+            _ = self.background.join_next() => Some(ServeError::Part { part: "planner or housekeeping" }),
         };
-        background.shutdown().await;
-        stop_tasks.send_replace(true);
-        let told = if session.is_finished() { Ok(()) } else { session.await.unwrap_or(Ok(())) };
-        close_doors.send_replace(true);
-        if !doors.is_finished() {
+        self.background.shutdown().await;
+        self.stop_tasks.send_replace(true);
+        let told = if self.session.is_finished() { Ok(()) } else { self.session.await.unwrap_or(Ok(())) };
+        self.close_doors.send_replace(true);
+        if !self.doors.is_finished() {
             // Its end, good or bad, is the end of the server all the same.
-            let _ = doors.await;
+            let _ = self.doors.await;
         }
         // All handles are gone now, so the threads end once all is written.
-        let _ = tokio::task::spawn_blocking(move || threads.join()).await;
-        match ended_early {
-            Some(error) => Err(error),
-            None => told.map_err(Into::into),
-        }
+        let _ = tokio::task::spawn_blocking(move || self.threads.join()).await;
+        failed.map_or_else(|| told.map_err(Into::into), Err)
     }
 }

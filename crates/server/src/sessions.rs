@@ -85,32 +85,50 @@ impl ConnectedAgents {
     }
 }
 
-/// One session, to its end. Once it is told to stop it has all tasks stopped, and returns when they have ended or their grace is over.
-///
-/// # Errors
-/// When it ends without having been told to.
-pub(crate) async fn serve(mut link: ServerLink, context: SessionContext) -> Result<(), SessionError> {
-    let agent = greet(&mut link, &context).await?;
-    let ServerLink { wanted: to_agent, status, logs } = link;
-    let relay = LogRelay::new(&to_agent);
-    context.agents.lock().insert(agent.clone(), relay.clone());
-    let send_all = Notify::new();
-    let wants = wanted::send(&agent, &context, to_agent, &send_all);
-    let reports = reports::take(&agent, &context, status, &send_all);
-    let outcome = tokio::select! {
-        outcome = wants => outcome,
-        outcome = reports => outcome,
-        () = relay.carry(logs) => Err(SessionError::Gone),
-        () = grace_is_over(&context) => {
-            tracing::warn!(%agent, "tasks did not end in time; they are left to the guard");
-            Ok(())
-        }
-    };
-    context.agents.lock().remove(&agent);
-    outcome
+/// A session whose agent has said hello.
+pub(crate) struct Session {
+    agent: AgentName,
+    link: ServerLink,
+    relay: LogRelay,
+    context: SessionContext,
 }
 
-/// Hears the hello, ends what an earlier run left, and says that the agent is ready.
+impl Session {
+    /// Hears the hello, ends what an earlier run of the daemon left, and says that the agent is ready.
+    ///
+    /// # Errors
+    /// When the agent is gone or speaks otherwise.
+    pub(crate) async fn begin(mut link: ServerLink, context: SessionContext) -> Result<Session, SessionError> {
+        let agent = greet(&mut link, &context).await?;
+        let relay = LogRelay::new(&link.wanted);
+        context.agents.lock().insert(agent.clone(), relay.clone());
+        Ok(Session { agent, link, relay, context })
+    }
+
+    /// The session, to its end. Once it is told to stop it has all tasks stopped, and returns when they have ended or their grace is over.
+    ///
+    /// # Errors
+    /// When it ends without having been told to.
+    pub(crate) async fn serve(self) -> Result<(), SessionError> {
+        let Session { agent, link, relay, context } = self;
+        let ServerLink { wanted: to_agent, status, logs } = link;
+        let send_all = Notify::new();
+        let wants = wanted::send(&agent, &context, to_agent, &send_all);
+        let reports = reports::take(&agent, &context, status, &send_all);
+        let outcome = tokio::select! {
+            outcome = wants => outcome,
+            outcome = reports => outcome,
+            () = relay.carry(logs) => Err(SessionError::Gone),
+            () = grace_is_over(&context) => {
+                tracing::warn!(%agent, "tasks did not end in time; they are left to the guard");
+                Ok(())
+            }
+        };
+        context.agents.lock().remove(&agent);
+        outcome
+    }
+}
+
 async fn greet(link: &mut ServerLink, context: &SessionContext) -> Result<AgentName, SessionError> {
     let (protocol, facts) = match link.status.recv().await.ok_or(SessionError::Gone)? {
         FromAgent::Hello { protocol, facts } => (protocol, facts),

@@ -49,19 +49,20 @@ pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure>
     let mut agent = open_agent(&data.agent()).await?;
     let server = open_server(&data).await?;
     let facts = StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() };
-    let (greeting, ready) = (start_text(&facts), ready_text(address, begun.elapsed()));
+    let greeting = start_text(&facts);
     let (server_link, agent_link) = link();
     let agent = tokio::spawn(async move {
         agent.serve(agent_link).await;
         // The session ends when all its tasks have; what is left is told to end once more.
         agent.stop_all(STOP_GRACE).await;
     });
+    let running = server.start(listener, server_link).await.map_err(|error| Failure::work(told_whole(&error)))?;
     match output {
-        Output::Table => print(&format!("{greeting}{ready}"))?,
+        Output::Table => print(&format!("{greeting}{}", ready_text(address, begun.elapsed())))?,
         _ => print_line(&json!({ "address": address.to_string(), "pid": std::process::id() }).to_string())?,
     }
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = tokio::spawn(server.serve(listener, server_link, async {
+    let serving = tokio::spawn(running.serve_until(async {
         // A sender that is gone means stop as well.
         let _ = stopped.await;
     }));
@@ -112,7 +113,7 @@ fn show_warnings() {
 }
 
 async fn open_server(data: &DataFolder) -> Result<Server, Failure> {
-    let folder = data.store();
+    let folder = data.closed_store()?;
     let settings = ServerSettings {
         agent_disk_bytes: disk_bytes(data).unwrap_or(0),
         folder,

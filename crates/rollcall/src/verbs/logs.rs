@@ -7,7 +7,7 @@ use crate::arguments::LogsArguments;
 use crate::client::{Server, with_query};
 use crate::failure::Failure;
 use crate::names::Name;
-use crate::output::print_line;
+use crate::output::print_bytes;
 use crate::rows::task_name;
 use crate::times::{clock, time_of};
 use crate::verbs::waiting::{newest, tasks};
@@ -50,7 +50,7 @@ pub async fn run(server: &Server, arguments: &LogsArguments) -> Result<(), Failu
     for name in &names {
         let mut lines = server.lines(&path(name)).await?;
         while let Some(line) = lines.next().await? {
-            print_line(&shown(name, width, &line, arguments.raw))?;
+            print_bytes(&shown(name, width, &line, arguments.raw))?;
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ async fn follow(server: &Server, sources: Vec<(String, String)>, width: usize, r
     }
     drop(sender);
     while let Some(line) = waiting.recv().await {
-        print_line(&line)?;
+        print_bytes(&line)?;
     }
     while let Some(end) = readers.join_next().await {
         end.map_err(|error| Failure::work(format!("a reader of logs ended: {error}")))??;
@@ -82,17 +82,19 @@ async fn follow(server: &Server, sources: Vec<(String, String)>, width: usize, r
     Ok(())
 }
 
-/// One line for people: `web.0.1 out | 03:12:44.102  GET / 200`. What the task wrote is not touched.
-fn shown(name: &str, width: usize, line: &str, raw: bool) -> String {
-    let (stream, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let (time, text) = rest.split_once(' ').unwrap_or((rest, ""));
+/// One line for people: `web.0.1 out | 03:12:44.102  GET / 200`, with its end. Raw, it is what the task wrote byte for byte, and nothing for a
+/// line that is none of the task's; for people, what is not UTF-8 is replaced.
+fn shown(name: &str, width: usize, line: &[u8], raw: bool) -> Vec<u8> {
+    let mut parts = line.splitn(3, |byte| *byte == b' ');
+    let mut part = || parts.next().unwrap_or_default();
+    let (stream, time, text) = (String::from_utf8_lossy(part()), String::from_utf8_lossy(part()), part());
     if raw {
-        return text.to_owned();
+        return if stream == "--" { Vec::new() } else { [text, b"\n"].concat() };
     }
     // A dash where the time is not known.
-    let time = time_of(&serde_json::Value::String(time.to_owned()));
+    let time = time_of(&serde_json::Value::String(time.into_owned()));
     let time = time.map(|time| format!("{}  ", clock(time))).unwrap_or_default();
-    format!("{name:width$} {stream:>3} | {time}{text}")
+    format!("{name:width$} {stream:>3} | {time}{}\n", String::from_utf8_lossy(text)).into_bytes()
 }
 
 #[cfg(test)]
@@ -104,13 +106,15 @@ mod tests {
         let table = [
             ("out 2026-07-01T03:12:44.102Z GET / 200", "web.0.1  out | 03:12:44.102  GET / 200", "GET / 200"),
             ("err - slow  client ", "web.0.1  err | slow  client ", "slow  client "),
-            ("-- 2026-07-01T03:12:44.102Z exited 1", "web.0.1   -- | 03:12:44.102  exited 1", "exited 1"),
+            ("-- 2026-07-01T03:12:44.102Z exited 1", "web.0.1   -- | 03:12:44.102  exited 1", ""),
             ("out - ", "web.0.1  out | ", ""),
             ("out", "web.0.1  out | ", ""),
         ];
         for (line, for_people, raw) in table {
-            assert_eq!(shown("web.0.1", 8, line, false), for_people);
-            assert_eq!(shown("web.0.1", 8, line, true), raw);
+            assert_eq!(shown("web.0.1", 8, line.as_bytes(), false), format!("{for_people}\n").as_bytes());
+            let raw = if line.starts_with("--") { String::new() } else { format!("{raw}\n") };
+            assert_eq!(shown("web.0.1", 8, line.as_bytes(), true), raw.as_bytes());
         }
+        assert_eq!(shown("web.0.1", 8, b"out - \xff \xfe", true), b"\xff \xfe\n");
     }
 }

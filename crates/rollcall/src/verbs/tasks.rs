@@ -36,7 +36,8 @@ pub async fn run(server: &Server, output: Output, arguments: TasksArguments) -> 
     }
     print(&gathered.print(output, &arguments.columns, arguments.time))?;
     if let Some(next) = &gathered.next {
-        eprintln!("{} shown; next: --after {next}    (version {})", gathered.rows.len(), gathered.version);
+        let read = gathered.read.as_ref().map(|read| format!(", {read}")).unwrap_or_default();
+        eprintln!("{} shown; next: --after {next}    (version {}{read})", gathered.rows.len(), gathered.version);
     } else if gathered.rows.is_empty() && output == Output::Table {
         eprintln!("no tasks    (version {})", gathered.version);
     }

@@ -2,6 +2,9 @@
 
 mod alone;
 mod asking;
+mod bad_nights;
+mod dev;
 mod example;
+mod first_hour;
 mod server;
 mod support;

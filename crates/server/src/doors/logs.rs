@@ -1,22 +1,19 @@
 //! What a task wrote, as lines: `out - text`. The second word is the time of the line, which is not known in this release.
 
 use super::answer::{Refusal, show_time, shown, with_type};
+use super::pieces::pieces;
 use super::{House, SharedHouse};
 use crate::sessions::{LogReader, LogRelay};
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use hyper::body::Frame;
 use rollcall_agent::{LogStart, Stream, TaskUid};
 use rollcall_store::{Query, Version};
 use rollcall_types::{DEFAULT_NAMESPACE, Task, TaskState};
 use rollcall_wire_native::{ErrorCode, Parameters};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -26,8 +23,6 @@ const LINES_DEFAULT: usize = 100;
 const LINES_MAX: usize = 1_000_000;
 /// A longer line is given in several.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// So many pieces of an answer wait for the socket before the log is read on.
-const PIECES_WAITING_MAX: usize = 4;
 /// The end of a task is told so soon after the end of its log, or not at all.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -50,9 +45,9 @@ pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, ur
             source.first = Some(first);
         }
     }
-    let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+    let (sender, body) = pieces();
     tokio::spawn(send(sources, follow.then(|| Ending { house: house.clone(), task: task.uid }), sender));
-    Ok(with_type(Body::new(Pieces(pieces)), "text/plain"))
+    Ok(with_type(Body::new(body), "text/plain"))
 }
 
 /// What is asked of the logs of a task.
@@ -277,21 +272,6 @@ impl Lines {
         if !line.ends_with(b"\n") {
             lines.put_u8(b'\n');
         }
-    }
-}
-
-/// The body of an answer that comes piece by piece.
-struct Pieces(mpsc::Receiver<Bytes>);
-
-impl HttpBody for Pieces {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 

@@ -7,7 +7,8 @@ use crate::pipeline::run_all;
 use rollcall_agent::{Ending, FromAgent, Status, TaskState as AgentTaskState};
 use rollcall_commands::{Report, ReportTask};
 use rollcall_schema::Time;
-use rollcall_types::{AgentName, CauseCode, TaskState, Uid};
+use rollcall_store::{Query, Snapshot};
+use rollcall_types::{AgentName, CauseCode, Task, TaskState, Uid};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 
@@ -24,10 +25,18 @@ pub(super) async fn take(
     let mut frames = Vec::with_capacity(FRAMES_AT_ONCE_MAX);
     while status.recv_many(&mut frames, FRAMES_AT_ONCE_MAX).await > 0 {
         let is_stopping = *context.stopping.borrow();
+        let snapshot = context.writer.store().snapshot();
         let mut commands = Vec::with_capacity(frames.len());
         for frame in frames.drain(..) {
             match frame {
-                FromAgent::Status(status) => commands.extend(reports(agent, status, is_stopping)),
+                FromAgent::Status(status) => {
+                    let why = match is_stopping {
+                        true => Why::DaemonStops,
+                        false if was_told(&snapshot, Uid(status.task.0)) => Why::Told,
+                        false => Why::Itself,
+                    };
+                    commands.extend(reports(agent, status, why));
+                }
                 FromAgent::NeedWanted { .. } => send_all.notify_one(),
                 FromAgent::Hello { .. } => return Err(SessionError::NoHello),
             }
@@ -63,8 +72,25 @@ fn unwritten<A>(
     Ok(again)
 }
 
+/// Why a task that ended may have ended.
+#[derive(Clone, Copy)]
+enum Why {
+    Itself,
+    /// It was told to stop.
+    Told,
+    /// All tasks of the daemon were.
+    DaemonStops,
+}
+
+/// Whether the task is being stopped.
+fn was_told(snapshot: &Snapshot, task: Uid) -> bool {
+    let query = Query::all().equal(Task::UID, task);
+    let task = snapshot.table::<Task>().select(query).expect("a task has a uid").next();
+    task.is_some_and(|task| task.row().state == TaskState::Stopping)
+}
+
 /// What a status means for the row of its task: nothing while it starts; a start and an end where the agent folded both into one word.
-fn reports(agent: &AgentName, status: Status, is_stopping: bool) -> Vec<ReportTask> {
+fn reports(agent: &AgentName, status: Status, why: Why) -> Vec<ReportTask> {
     let task = Uid(status.task.0);
     let report = |report| ReportTask { task, agent: agent.clone(), report };
     match status.state {
@@ -73,7 +99,7 @@ fn reports(agent: &AgentName, status: Status, is_stopping: bool) -> Vec<ReportTa
         AgentTaskState::Ended { ending, started_at, ended_at } => {
             // Known already, it changes nothing.
             let start = started_at.map(|started_at| report(running(None, started_at)));
-            let end = report(ended(agent, ending, ended_at, is_stopping));
+            let end = report(ended(agent, ending, ended_at, why));
             start.into_iter().chain([end]).collect()
         }
     }
@@ -92,18 +118,24 @@ fn running(pid: Option<i32>, started_at: i64) -> Report {
 }
 
 /// The end of a task: its state, the cause of any end but a good one, and the cause as a sentence.
-fn ended(agent: &AgentName, ending: Ending, ended_at: i64, is_stopping: bool) -> Report {
+fn ended(agent: &AgentName, ending: Ending, ended_at: i64, why: Why) -> Report {
     let failed = |cause, detail, text: String| (TaskState::Failed, Some(cause), detail, Some(text));
-    let (state, cause, detail, text) = match ending {
-        Ending::Exited { .. } | Ending::Signaled { .. } if is_stopping => {
-            let text = format!("ended with the daemon of {agent}, which was stopped");
-            (TaskState::Stopped, Some(CauseCode::StoppedBy), 0, Some(text))
+    let stopped = |text| (TaskState::Stopped, Some(CauseCode::StoppedBy), 0, Some(text));
+    let (state, cause, detail, text) = match (ending, why) {
+        (Ending::Exited { .. } | Ending::Signaled { .. }, Why::DaemonStops) => {
+            stopped(format!("ended with the daemon of {agent}, which was stopped"))
         }
-        Ending::Exited { code: 0 } => (TaskState::Finished, None, 0, None),
-        Ending::Exited { code } => failed(CauseCode::ExitNonzero, code, format!("exit code {code}")),
-        Ending::Signaled { signal } => failed(CauseCode::Signal, signal, format!("ended by {}", signal_name(signal))),
-        Ending::NotStarted { reason } => failed(CauseCode::StartFailed, 0, reason),
-        Ending::Lost => failed(CauseCode::AgentLost, 0, format!("the daemon of {agent} ended, and the task with it")),
+        (Ending::Exited { code }, Why::Told) => stopped(format!("told to stop; exit code {code}")),
+        (Ending::Signaled { signal }, Why::Told) => stopped(format!("told to stop; ended by {}", signal_name(signal))),
+        (Ending::Exited { code: 0 }, _) => (TaskState::Finished, None, 0, None),
+        (Ending::Exited { code }, _) => failed(CauseCode::ExitNonzero, code, format!("exit code {code}")),
+        (Ending::Signaled { signal }, _) => {
+            failed(CauseCode::Signal, signal, format!("ended by {}", signal_name(signal)))
+        }
+        (Ending::NotStarted { reason }, _) => failed(CauseCode::StartFailed, 0, reason),
+        (Ending::Lost, _) => {
+            failed(CauseCode::AgentLost, 0, format!("the daemon of {agent} ended, and the task with it"))
+        }
     };
     let text = text.map(Arc::from);
     Report { state, cause, detail, text, pid: None, at: Some(Time::from_micros(ended_at)) }
@@ -136,15 +168,15 @@ fn signal_name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::reports;
+    use super::{Why, reports};
     use rollcall_agent::{Ending, Status, TaskState as AgentTaskState, TaskUid};
     use rollcall_types::AgentName;
 
     /// The words of the reports that an ending becomes.
-    fn told(ending: Ending, started_at: Option<i64>, is_stopping: bool) -> Vec<String> {
+    fn told(ending: Ending, started_at: Option<i64>, why: Why) -> Vec<String> {
         let state = AgentTaskState::Ended { ending, started_at, ended_at: 9 };
         let status = Status { number: 1, task: TaskUid(1), state };
-        let reports = reports(&AgentName::from("n1"), status, is_stopping);
+        let reports = reports(&AgentName::from("n1"), status, why);
         let words = reports.into_iter().map(|command| {
             let report = command.report;
             let cause = report.cause.map(|cause| format!(" {cause} {}", report.detail)).unwrap_or_default();
@@ -156,14 +188,16 @@ mod tests {
     #[test]
     fn each_end_has_its_state_cause_and_sentence() {
         let not_started = || Ending::NotStarted { reason: "no such file".into() };
-        assert_eq!(told(Ending::Exited { code: 0 }, Some(5), false), ["running -", "finished -"]);
-        assert_eq!(told(Ending::Exited { code: 3 }, None, false), ["failed exit_nonzero 3 exit code 3"]);
-        assert_eq!(told(Ending::Signaled { signal: 9 }, None, false), ["failed signal 9 ended by SIGKILL"]);
-        assert_eq!(told(not_started(), None, false), ["failed start_failed 0 no such file"]);
+        assert_eq!(told(Ending::Exited { code: 0 }, Some(5), Why::Itself), ["running -", "finished -"]);
+        assert_eq!(told(Ending::Exited { code: 3 }, None, Why::Itself), ["failed exit_nonzero 3 exit code 3"]);
+        assert_eq!(told(Ending::Signaled { signal: 9 }, None, Why::Itself), ["failed signal 9 ended by SIGKILL"]);
+        assert_eq!(told(not_started(), None, Why::Itself), ["failed start_failed 0 no such file"]);
         let lost = "failed agent_lost 0 the daemon of n1 ended, and the task with it";
-        assert_eq!(told(Ending::Lost, None, false), [lost]);
+        assert_eq!(told(Ending::Lost, None, Why::Itself), [lost]);
         let stopped = "stopped stopped_by 0 ended with the daemon of n1, which was stopped";
-        assert_eq!(told(Ending::Signaled { signal: 15 }, None, true), [stopped]);
-        assert_eq!(told(not_started(), None, true), ["failed start_failed 0 no such file"]);
+        assert_eq!(told(Ending::Signaled { signal: 15 }, None, Why::DaemonStops), [stopped]);
+        let told_to = "stopped stopped_by 0 told to stop; exit code 0";
+        assert_eq!(told(Ending::Exited { code: 0 }, None, Why::Told), [told_to]);
+        assert_eq!(told(not_started(), None, Why::DaemonStops), ["failed start_failed 0 no such file"]);
     }
 }

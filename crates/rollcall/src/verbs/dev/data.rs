@@ -1,8 +1,8 @@
 //! The folder in which `dev` keeps everything, and its lock.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -15,6 +15,7 @@ const BELOW_HOME: &str = "rollcall/dev";
 const FOR_ROOT: &str = "/var/lib/rollcall/dev";
 /// Others may pass through to the folders of their tasks, but not look around.
 const MODE: u32 = 0o711;
+const CLOSED_MODE: u32 = 0o700;
 const LOCK: &str = "lock";
 const PARTS: [&str; 2] = ["agent", "store"];
 
@@ -67,6 +68,15 @@ impl DataFolder {
     /// Where the server keeps its store.
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    /// The same, made when it is missing, and closed to the tasks' user: what other tasks run and with which environment is in there.
+    pub fn closed_store(&self) -> Result<PathBuf, Failure> {
+        let path = self.store();
+        let made = std::fs::DirBuilder::new().recursive(true).mode(CLOSED_MODE).create(&path);
+        let closed = made.and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(CLOSED_MODE)));
+        closed.map_err(|error| Failure::work(format!("cannot make the folder {}: {error}", path.display())))?;
+        Ok(path)
     }
 
     /// Whether nothing was kept.
