@@ -225,7 +225,7 @@ pub enum BlobError {
 pub enum Warning {
     /// The last records were never known to be durable and are not whole: the trace of a crash.
     #[error(
-        "{file} ends in a torn record {sequence} at byte {offset}; {bytes} bytes that were never acknowledged as durable were cut"
+        "{file} ends in a torn record {sequence} at byte {offset}; {bytes} bytes that nothing proves durable were cut"
     )]
     TornTail {
         /// The segment.

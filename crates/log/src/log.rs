@@ -95,8 +95,8 @@ impl<D: Disk> Log<D> {
     /// `version` must be above every version used before, also by batches that failed.
     ///
     /// # Errors
-    /// After `NoSpace`, `Io`, `TooLarge`, `VersionUsed` and `Fenced` the batch is not in the log and the log goes on.
-    /// After `NeedsCheckpoint` the batch may come back in a restart, or not, until a checkpoint decides it.
+    /// After `NeedsCheckpoint` the batch may come back in a restart, or not, until a checkpoint decides it. After any
+    /// other error the batch is certain not to be in the log, and the log goes on.
     pub fn append(
         &mut self,
         version: Version,
@@ -390,8 +390,8 @@ impl<D: Disk> Log<D> {
     }
 
     /// Begins a checkpoint of a state that does not come from this log, as a restore from a backup does. Every batch
-    /// before it is void once the checkpoint is finished, so nothing can be appended until `checkpoint_done`: the log needs a checkpoint
-    /// from here on, this one or, if the restore is given up, one of the state before.
+    /// before it is void once the checkpoint is finished, so nothing can be appended until `checkpoint_done`: the log
+    /// needs a checkpoint from here on, this one or, if the restore is given up, one of the state before.
     ///
     /// # Errors
     /// As for `checkpoint_writer`.
@@ -406,8 +406,8 @@ impl<D: Disk> Log<D> {
     /// Takes a finished checkpoint into use: what it replaces is removed, and a log that needed it is whole again.
     ///
     /// # Errors
-    /// If the new segment of a broken log cannot be made, the log stays broken; write another checkpoint then. Files that could not
-    /// be removed are removed after the next checkpoint.
+    /// If the new segment of a broken log cannot be made, the log stays broken; write another checkpoint then. Files
+    /// that could not be removed are removed after the next checkpoint.
     pub fn checkpoint_done(&mut self, checkpoint: FinishedCheckpoint) -> Result<(), AppendError> {
         let header = checkpoint.header;
         // Only a checkpoint that was begun since the failure holds everything that was acknowledged.
@@ -453,7 +453,8 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Bytes appended since the last checkpoint that was taken into use, or read at the start: what a restart must replay.
+    /// Bytes of the records after the last checkpoint that was taken into use, or read at the start: what a restart
+    /// must replay.
     pub fn bytes_since_checkpoint(&self) -> u64 {
         self.appended - self.covered
     }

@@ -3,9 +3,10 @@
 //! # Model
 //!
 //! [`SimulatedDisk`] keeps two pictures of each file and folder: what a running process sees, and what would be found
-//! after a power cut. A write changes the first; a sync moves it to the second. [`SimulatedDisk::power_cut`] throws the first away and keeps
-//! of the unsynced writes whatever its generator draws: none, all, some writes, some 512-byte sectors or some bytes of
-//! each. The same goes for names until their folder is synced. [`SimulatedDisk::kill`] ends the process alone.
+//! after a power cut. A write changes the first; a sync moves it to the second. [`SimulatedDisk::power_cut`] throws the
+//! first away and keeps of the unsynced writes whatever its generator draws: none, all, some writes, some 512-byte
+//! sectors or some bytes of each. The same goes for names until their folder is synced. [`SimulatedDisk::kill`] ends
+//! the process alone.
 //!
 //! Every call that changes something has a number. A [`Fault`] planted at a number makes that call crash the machine
 //! or fail, part of its work done. After a failed sync the unsynced writes are lost, or some of them are, yet a

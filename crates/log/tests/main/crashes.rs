@@ -20,7 +20,8 @@ use crate::server::Server;
 
 const SEEDS: u64 = 12;
 
-/// Plants faults at every call of every seed's script. Gives how many runs there were, or the first that broke a promise.
+/// Plants faults at every call of every seed's script. Gives how many runs there were, or the first that broke a
+/// promise.
 fn explore<D: Disk>(
     wrap: fn(SimulatedDisk) -> D,
     seeds: u64,
