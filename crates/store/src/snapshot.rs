@@ -141,7 +141,9 @@ pub trait AnyTable: Send + Sync + 'static {
     #[doc(hidden)]
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version);
     #[doc(hidden)]
-    fn forget_partition(&mut self, partition: PartitionId, version: Version);
+    fn drop_unused_partition(&mut self, partition: PartitionId, version: Version);
+    #[doc(hidden)]
+    fn forget_gone_partitions(&mut self, floor: Version);
     #[doc(hidden)]
     fn take_copied_bytes(&mut self) -> usize;
     #[doc(hidden)]
@@ -233,8 +235,12 @@ impl<R: Row> AnyTable for Table<R> {
         self.touch(partition, more_rows, version);
     }
 
-    fn forget_partition(&mut self, partition: PartitionId, version: Version) {
-        self.forget(partition, version);
+    fn drop_unused_partition(&mut self, partition: PartitionId, version: Version) {
+        Table::drop_unused_partition(self, partition, version);
+    }
+
+    fn forget_gone_partitions(&mut self, floor: Version) {
+        Table::forget_gone_partitions(self, floor);
     }
 
     fn take_copied_bytes(&mut self) -> usize {

@@ -83,10 +83,13 @@ impl<R: Row> Table<R> {
     }
 
     /// Drops a partition that an undone command left without rows.
-    pub(crate) fn forget(&mut self, partition: PartitionId, version: Version) {
-        if self.partitions.get(partition).is_some_and(|partition| partition.rows == 0) {
-            self.partitions.touch(partition, 0, version);
-        }
+    pub(crate) fn drop_unused_partition(&mut self, partition: PartitionId, version: Version) {
+        self.partitions.drop_unused(partition, version);
+    }
+
+    /// Forgets partitions that went at `floor` or before, when watchers cannot ask for them any more.
+    pub(crate) fn forget_gone_partitions(&mut self, floor: Version) {
+        self.partitions.forget_gone(floor);
     }
 
     /// Bytes that earlier versions hold alone since this was last asked.
