@@ -149,7 +149,14 @@ pub trait AnyTable: Send + Sync + 'static {
     #[doc(hidden)]
     fn decode(&self, bytes: &[u8], changed: Version, names: &mut NamePool) -> Result<Arc<dyn AnyRow>, DecodeError>;
     #[doc(hidden)]
-    fn rebuilt(&self, budget: &Arc<EncodingBudget>, rows: Vec<(RowNumber, Arc<dyn AnyRow>)>) -> Arc<dyn AnyTable>;
+    fn takes_keys(&self, row: &dyn AnyRow) -> bool;
+    #[doc(hidden)]
+    fn rebuilt(
+        &self,
+        budget: &Arc<EncodingBudget>,
+        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        version: Version,
+    ) -> Arc<dyn AnyTable>;
 }
 
 #[doc(hidden)]
@@ -251,8 +258,17 @@ impl<R: Row> AnyTable for Table<R> {
         Ok(Arc::new(Stored { changed, row: R::decode(bytes, names)? }))
     }
 
-    fn rebuilt(&self, budget: &Arc<EncodingBudget>, rows: Vec<(RowNumber, Arc<dyn AnyRow>)>) -> Arc<dyn AnyTable> {
+    fn takes_keys(&self, row: &dyn AnyRow) -> bool {
+        row.as_any().downcast_ref::<Stored<R>>().is_some_and(|stored| Table::takes_keys(self, &stored.row))
+    }
+
+    fn rebuilt(
+        &self,
+        budget: &Arc<EncodingBudget>,
+        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        version: Version,
+    ) -> Arc<dyn AnyTable> {
         let rows = rows.into_iter().map(|(number, row)| (number, typed(row))).collect();
-        Arc::new(Table::<R>::from_rows(budget, rows))
+        Arc::new(Table::<R>::from_rows(budget, rows, version))
     }
 }

@@ -156,6 +156,27 @@ impl<R: Row> Table<R> {
         Ok(())
     }
 
+    /// Whether the keys of a row are short enough for its indexes, rollups and partition.
+    pub(crate) fn takes_keys(&self, row: &R) -> bool {
+        let mut key = Vec::new();
+        let mut fits = |columns: &[usize], tail: usize| {
+            key.clear();
+            put_columns(&mut key, self.schema, columns, row);
+            key.len() + tail <= KEY_BYTES_MAX
+        };
+        fits(self.schema.partition, 0)
+            && self
+                .schema
+                .indexes
+                .iter()
+                .all(|index| !includes(index.only_where, row) || fits(index.columns, ROW_NUMBER_BYTES))
+            && self
+                .schema
+                .rollups
+                .iter()
+                .all(|rollup| !includes(rollup.only_where, row) || fits(rollup.key, PARTITION_BYTES))
+    }
+
     fn partition_for(
         &mut self,
         old: Option<&(PartitionId, Arc<Stored<R>>)>,
