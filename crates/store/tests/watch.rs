@@ -290,3 +290,27 @@ fn everybody_is_told_after_a_version_is_visible() {
     assert_eq!(*told.lock().unwrap(), [Version(1)]);
     assert_eq!(store.snapshot().version(), Version(1));
 }
+
+#[test]
+fn partitions_that_went_are_forgotten_with_the_changes_of_their_rows() {
+    let mut world = World::new(StoreLimits { watch_bytes_max: 20_000, ..StoreLimits::default() });
+    let mut most = 0;
+    for round in 0..1000 {
+        world.change(|both| {
+            let number = both.insert(Item { owner: format!("owner {round}").into(), ..Item::named("a") })?;
+            let gone = number.0.checked_sub(1).filter(|before| both.model.items.rows.contains_key(before));
+            gone.map_or(Ok(()), |before| both.delete::<Item>(before))?;
+            both.update(number.0, Item { owner: format!("owner {round}").into(), ..Item::named(format!("b{round}")) })
+        });
+        let snapshot = world.snapshot();
+        let mut known = 0;
+        snapshot.table::<Item>().visible(|_| {
+            known += 1;
+            true
+        });
+        most = most.max(known);
+        assert_eq!(snapshot.table::<Item>().partition_count(), 1);
+    }
+    assert!(most > 2 && most < 40, "{most} partitions are known at once");
+    world.check();
+}
