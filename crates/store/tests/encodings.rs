@@ -5,8 +5,8 @@ use crate::rows::{Item, Link};
 use crate::world::{LARGE_ROWS, SMALL, Space, World};
 use rollcall_schema::{Row, Time, Unknown};
 use rollcall_store::{
-    AnyRow, Encoder, EncodingCounts, Fragments, Page, Query, RowNumber, Snapshot, Store, StoreLimits, Table, Unchanged,
-    Version, Writer,
+    AnyRow, ChangeError, Encoder, EncodingCounts, Fragments, Page, Query, RowNumber, Snapshot, Store, StoreLimits,
+    Table, Transaction, Unchanged, Version, Writer,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -208,10 +208,10 @@ fn link(weight: u64) -> Link {
     Link { from: 1, to: 2, weight, unknown: Unknown::default() }
 }
 
-fn commit(
-    writer: &mut Writer,
-    change: impl FnOnce(&mut rollcall_store::Transaction<'_>) -> Result<(), rollcall_store::ChangeError>,
-) {
+/// What one commit does.
+type Step<'a> = dyn Fn(&mut Transaction<'_>) -> Result<(), ChangeError> + 'a;
+
+fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>) -> Result<(), ChangeError>) {
     let mut batch = writer.begin(Time::EPOCH);
     batch.attempt(change).unwrap();
     let prepared = batch.prepare().unwrap();
@@ -260,7 +260,7 @@ fn encodings_used_last_are_evicted_last() {
 fn an_old_reader_gets_the_old_content_and_leaves_the_newest_alone() {
     let (store, mut writer) = links(128, StoreLimits::default());
     let first = store.snapshot();
-    let steps: [(&str, &dyn Fn(&mut rollcall_store::Transaction<'_>) -> Result<(), rollcall_store::ChangeError>); 5] = [
+    let steps: [(&str, &Step<'_>); 5] = [
         ("a changed row", &|change| change.update(RowNumber(50), link(1000))),
         ("the newest row deleted", &|change| change.delete::<Link>(RowNumber(50))),
         ("a row deleted", &|change| change.delete::<Link>(RowNumber(7))),

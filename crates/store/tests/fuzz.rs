@@ -108,10 +108,10 @@ fn run(kind: &str, tries: usize, fuzz: fn(&[u8])) {
 
 #[test]
 fn rows_of_the_corpus_and_changes_of_them_are_read_or_refused() {
-    run("rows", 2000, fuzz_row);
+    run("rows", 20_000, fuzz_row);
 }
 
 #[test]
 fn records_of_the_corpus_and_changes_of_them_are_read_or_refused() {
-    run("records", 200, fuzz_record);
+    run("records", 2_000, fuzz_record);
 }
