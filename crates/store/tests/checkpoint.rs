@@ -386,3 +386,23 @@ fn a_chunk_that_is_read_twice_gives_each_row_once() {
     let (store, _) = load(&twice, &[], Version(0));
     check_loaded(&store.snapshot(), &world.model, Version(0));
 }
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_at_once_with_the_reason() {
+    let mut world = World::new(StoreLimits::default());
+    for row in 0..40 {
+        world.change(|both| both.insert(Item { payload: vec![row; 60_000], ..Item::named(format!("{row}")) }));
+    }
+    world.change(|both| both.insert(Link { from: 0, to: 0, weight: 0, unknown: Unknown::default() }));
+    let whole = chunks(&world.snapshot());
+    assert!(whole.len() > 5 && whole.iter().all(|chunk| chunk.len() < 400_000), "a checkpoint comes in pieces");
+    for fails_at in [0, 2, whole.len() - 1] {
+        let mut calls = 0;
+        let written = world.snapshot().write_checkpoint(|chunk| {
+            assert_eq!(chunk, whole[calls]);
+            calls += 1;
+            if calls > fails_at { Err("no space") } else { Ok(()) }
+        });
+        assert_eq!((written, calls), (Err("no space"), fails_at + 1));
+    }
+}

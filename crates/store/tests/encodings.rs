@@ -417,3 +417,36 @@ fn what_is_freed_is_given_back_to_the_budget() {
     store.release_history();
     assert_eq!(store.encoding_counts().bytes, 0);
 }
+
+/// Panics when it is told to.
+struct Panicking(bool);
+
+impl Encoder<Link> for Panicking {
+    type Encoded = Fragments;
+
+    fn encode(&self, page: &Page<Link>, unchanged: &Unchanged<'_, Fragments>) -> Fragments {
+        assert!(!self.0, "on purpose");
+        Bytes.encode(page, unchanged)
+    }
+
+    fn bytes(&self, encoded: &Fragments) -> usize {
+        encoded.bytes.len()
+    }
+}
+
+#[test]
+fn an_encoder_that_panics_hurts_nobody_else() {
+    let (store, mut writer) = links(100, StoreLimits::default());
+    let snapshot = store.snapshot();
+    let table = snapshot.table::<Link>();
+    let pages = pages(table);
+    let panicked =
+        std::thread::scope(|scope| scope.spawn(|| table.encoded(&pages[0], &Panicking(true))).join().is_err());
+    assert!(panicked);
+    assert_eq!(*table.encoded(&pages[0], &Panicking(false)), fresh_bytes(&pages[0]));
+    commit(&mut writer, |change| (0..100).try_for_each(|weight| change.insert(link(weight)).map(drop)));
+    let newest = store.snapshot();
+    for page in self::pages(newest.table::<Link>()) {
+        assert_eq!(*newest.table::<Link>().encoded(&page, &Panicking(false)), fresh_bytes(&page));
+    }
+}
