@@ -141,13 +141,22 @@ pub trait AnyTable: Send + Sync + 'static {
     #[doc(hidden)]
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version);
     #[doc(hidden)]
-    fn forget_partition(&mut self, partition: PartitionId, version: Version);
+    fn drop_unused_partition(&mut self, partition: PartitionId, version: Version);
+    #[doc(hidden)]
+    fn forget_gone_partitions(&mut self, floor: Version);
     #[doc(hidden)]
     fn take_copied_bytes(&mut self) -> usize;
     #[doc(hidden)]
     fn decode(&self, bytes: &[u8], changed: Version, names: &mut NamePool) -> Result<Arc<dyn AnyRow>, DecodeError>;
     #[doc(hidden)]
-    fn rebuilt(&self, budget: &Arc<EncodingBudget>, rows: Vec<(RowNumber, Arc<dyn AnyRow>)>) -> Arc<dyn AnyTable>;
+    fn takes_keys(&self, row: &dyn AnyRow) -> bool;
+    #[doc(hidden)]
+    fn rebuilt(
+        &self,
+        budget: &Arc<EncodingBudget>,
+        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        version: Version,
+    ) -> Arc<dyn AnyTable>;
 }
 
 #[doc(hidden)]
@@ -232,8 +241,12 @@ impl<R: Row> AnyTable for Table<R> {
         self.touch(partition, more_rows, version);
     }
 
-    fn forget_partition(&mut self, partition: PartitionId, version: Version) {
-        self.forget(partition, version);
+    fn drop_unused_partition(&mut self, partition: PartitionId, version: Version) {
+        Table::drop_unused_partition(self, partition, version);
+    }
+
+    fn forget_gone_partitions(&mut self, floor: Version) {
+        Table::forget_gone_partitions(self, floor);
     }
 
     fn take_copied_bytes(&mut self) -> usize {
@@ -244,8 +257,17 @@ impl<R: Row> AnyTable for Table<R> {
         Ok(Arc::new(Stored { changed, row: R::decode(bytes, names)? }))
     }
 
-    fn rebuilt(&self, budget: &Arc<EncodingBudget>, rows: Vec<(RowNumber, Arc<dyn AnyRow>)>) -> Arc<dyn AnyTable> {
+    fn takes_keys(&self, row: &dyn AnyRow) -> bool {
+        row.as_any().downcast_ref::<Stored<R>>().is_some_and(|stored| Table::takes_keys(self, &stored.row))
+    }
+
+    fn rebuilt(
+        &self,
+        budget: &Arc<EncodingBudget>,
+        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        version: Version,
+    ) -> Arc<dyn AnyTable> {
         let rows = rows.into_iter().map(|(number, row)| (number, typed(row))).collect();
-        Arc::new(Table::<R>::from_rows(budget, rows))
+        Arc::new(Table::<R>::from_rows(budget, rows, version))
     }
 }

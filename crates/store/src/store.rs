@@ -78,7 +78,7 @@ impl Store {
     /// Lets go of old versions and of what watchers could still ask for: they are told to read again.
     pub fn release_history(&self) {
         self.retained.clear();
-        self.ring.clear(self.snapshot().version());
+        self.ring.clear();
     }
 
     /// Makes a prepared batch visible. Batches are published in the order in which they were prepared, each once its record is on disk.

@@ -50,9 +50,11 @@ impl Ring {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn clear(&self, floor: Version) {
+    /// Lets go of all commits.
+    pub(crate) fn clear(&self) {
         let mut commits = self.lock();
-        commits.floor = floor;
+        // The floor is told by what is held, under the lock: a commit that is published meanwhile is above it or dropped below it, never lost.
+        commits.floor = commits.held.back().map_or(commits.floor, |newest| newest.version);
         commits.bytes = 0;
         let dropped = std::mem::take(&mut commits.held);
         drop(commits);
@@ -75,6 +77,11 @@ impl Ring {
             dropped.push(oldest);
         }
         drop(commits);
+    }
+
+    /// Everything after this version is held.
+    pub(crate) fn floor(&self) -> Version {
+        self.lock().floor
     }
 
     /// The commits after `position`, at most `commits_max`.

@@ -174,15 +174,17 @@ impl Batch<'_> {
             self.state.any_table_mut(table).touch_partition(partition, more_rows, version);
         }
         for (table, partition) in std::mem::take(&mut self.undone) {
-            self.state.any_table_mut(table).forget_partition(partition, version);
+            self.state.any_table_mut(table).drop_unused_partition(partition, version);
         }
         let released_blobs = self.count_blobs();
         let mut copied_bytes = self.state.own_bytes() + self.state.blobs.take_copied();
         let mut durability = Durability::Volatile;
+        let floor = self.writer.store.ring.floor();
         let mut seen = vec![false; self.state.tables.len()];
         for change in &self.changes {
             if !std::mem::replace(&mut seen[change.table], true) {
                 let table = self.state.any_table_mut(change.table);
+                table.forget_gone_partitions(floor);
                 copied_bytes += table.take_copied_bytes();
                 durability = strictest(durability, table.schema().durability);
             }

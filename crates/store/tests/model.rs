@@ -2,7 +2,7 @@
 
 use crate::oracle::{Cell, cells};
 use crate::rows::{Event, File, Item, Link, Sighting};
-use rollcall_schema::{Literal, Row};
+use rollcall_schema::{BlobReference, Literal, Row};
 use rollcall_store::{
     AnyRow, ChangeError, Condition, Operator, Order, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Query, RowNumber, Snapshot, Sort,
     Table, Totals, Version,
@@ -132,9 +132,9 @@ impl Model {
 
     fn check_blobs(&self, snapshot: &Snapshot) {
         let mut counts: HashMap<[u8; 32], u64> = HashMap::new();
-        let mut count = |row: &dyn Fn(&mut dyn FnMut([u8; 32]))| row(&mut |blob| *counts.entry(blob).or_default() += 1);
-        self.items.rows.values().for_each(|item| count(&|visit| item.row.blobs(&mut |blob| visit(blob.0))));
-        self.files.rows.values().for_each(|file| count(&|visit| file.row.blobs(&mut |blob| visit(blob.0))));
+        let mut count = |blob: &BlobReference| *counts.entry(blob.0).or_default() += 1;
+        self.items.rows.values().for_each(|found| found.row.blobs(&mut count));
+        self.files.rows.values().for_each(|found| found.row.blobs(&mut count));
         for seed in 0..=u8::MAX {
             let expected = counts.remove(&[seed; 32]).unwrap_or(0);
             assert_eq!(snapshot.blob_references(&[seed; 32]), expected, "references to blob {seed}");

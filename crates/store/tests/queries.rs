@@ -288,9 +288,9 @@ pub fn numbered(row: usize) -> Item {
     let mut item = Item::named(format!("item {row:05}"));
     item.owner = format!("owner {}", row % 20).into();
     (item.job, item.instance) = ((row % 100) as u32, (row / 100) as u32);
-    item.host = (row % 10 != 0).then(|| format!("host {:02}", row % 50).into());
-    item.rank = (row % 4 != 0).then_some((row % 1000) as i64 - 500);
-    item.phase = if row % 5 == 0 { Phase::Running } else { Phase::Done };
+    item.host = (!row.is_multiple_of(10)).then(|| format!("host {:02}", row % 50).into());
+    item.rank = (!row.is_multiple_of(4)).then_some((row % 1000) as i64 - 500);
+    item.phase = if row.is_multiple_of(5) { Phase::Running } else { Phase::Done };
     item.at = Time::from_micros(row as i64);
     item.section = if row % 200 < 190 { Section::Live } else { Section::Completed };
     item

@@ -20,10 +20,14 @@ struct Located<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// A table of these rows, in any order, each number once.
-    pub(crate) fn from_rows(budget: &Arc<EncodingBudget>, rows: Vec<(RowNumber, Arc<Stored<R>>)>) -> Table<R> {
+    /// A table of these rows, in any order, each number once, that counts as changed at `version`.
+    pub(crate) fn from_rows(
+        budget: &Arc<EncodingBudget>,
+        rows: Vec<(RowNumber, Arc<Stored<R>>)>,
+        version: Version,
+    ) -> Table<R> {
         let mut table = Table::new(budget);
-        let mut located = table.locate(rows);
+        let mut located = table.locate(rows, version);
         located.sort_unstable_by_key(|row| (row.partition, row.number));
         table.bytes = located.iter().map(|row| row.stored.row_bytes()).sum();
         // Indexes and pages are independent of each other: one half each for two cores.
@@ -48,9 +52,9 @@ impl<R: Row> Table<R> {
         table
     }
 
-    fn locate(&mut self, rows: Vec<(RowNumber, Arc<Stored<R>>)>) -> Vec<Located<R>> {
+    fn locate(&mut self, rows: Vec<(RowNumber, Arc<Stored<R>>)>, version: Version) -> Vec<Located<R>> {
         let schema = self.schema;
-        let mut counts: HashMap<PartitionId, (i64, Version)> = HashMap::new();
+        let mut counts: HashMap<PartitionId, i64> = HashMap::new();
         let mut key_bytes = Vec::new();
         let mut located = Vec::with_capacity(rows.len());
         for (number, stored) in rows {
@@ -63,15 +67,12 @@ impl<R: Row> Table<R> {
                 schema.partition.iter().map(literal).collect()
             };
             // These rows were in a table before, which had numbers for all of their partitions.
-            let partition = self.partitions.at_key(&key_bytes, values, stored.changed).unwrap_or(PartitionId::MAX);
-            let (count, changed) = counts.entry(partition).or_default();
-            *count += 1;
-            *changed = (*changed).max(stored.changed);
+            let partition = self.partitions.at_key(&key_bytes, values, version).unwrap_or(PartitionId::MAX);
+            *counts.entry(partition).or_default() += 1;
             located.push(Located { partition, number, stored });
         }
-        for (partition, (count, changed)) in counts {
-            self.partitions.touch(partition, count, changed);
-            self.changed_at = self.changed_at.max(changed);
+        for (partition, count) in counts {
+            self.touch(partition, count, version);
         }
         located
     }

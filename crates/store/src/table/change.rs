@@ -126,10 +126,13 @@ impl<R: Row> Table<R> {
     }
 
     /// Drops a partition that an undone command left without rows.
-    pub(crate) fn forget(&mut self, partition: PartitionId, version: Version) {
-        if self.partitions.get(partition).is_some_and(|partition| partition.rows == 0) {
-            self.partitions.touch(partition, 0, version);
-        }
+    pub(crate) fn drop_unused_partition(&mut self, partition: PartitionId, version: Version) {
+        self.partitions.drop_unused(partition, version);
+    }
+
+    /// Forgets partitions that went at `floor` or before, when watchers cannot ask for them any more.
+    pub(crate) fn forget_gone_partitions(&mut self, floor: Version) {
+        self.partitions.forget_gone(floor);
     }
 
     /// Bytes that earlier versions hold alone since this was last asked.
@@ -191,6 +194,27 @@ impl<R: Row> Table<R> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the keys of a row are short enough for its indexes, rollups and partition.
+    pub(crate) fn takes_keys(&self, row: &R) -> bool {
+        let mut key = Vec::new();
+        let mut fits = |columns: &[usize], tail: usize| {
+            key.clear();
+            put_columns(&mut key, self.schema, columns, row);
+            key.len() + tail <= KEY_BYTES_MAX
+        };
+        fits(self.schema.partition, 0)
+            && self
+                .schema
+                .indexes
+                .iter()
+                .all(|index| !includes(index.only_where, row) || fits(index.columns, ROW_NUMBER_BYTES))
+            && self
+                .schema
+                .rollups
+                .iter()
+                .all(|rollup| !includes(rollup.only_where, row) || fits(rollup.key, PARTITION_BYTES))
     }
 
     fn partition_for(&mut self, new: &R, version: Version, scratch: &mut Scratch) -> Result<PartitionId, ChangeError> {

@@ -58,6 +58,16 @@ impl<'a> Entry<'a> {
         out.extend_from_slice(self.suffix);
     }
 
+    /// The whole key of a map whose keys have `N` bytes.
+    pub(crate) fn key<const N: usize>(&self) -> [u8; N] {
+        let mut key = [0; N];
+        let (prefix, suffix) = key.split_at_mut(self.prefix.len().min(N));
+        prefix.copy_from_slice(&self.prefix[..prefix.len()]);
+        let shared = suffix.len().min(self.suffix.len());
+        suffix[..shared].copy_from_slice(&self.suffix[..shared]);
+        key
+    }
+
     /// The last `N` bytes of the key, `N` being at most 8 and the key at least so long.
     #[inline]
     pub(crate) fn tail<const N: usize>(&self) -> [u8; N] {
