@@ -15,6 +15,8 @@ pub struct Effort {
     pub budget: Budget,
     /// Whether the run only shows that everything works; never for judging.
     pub quick: bool,
+    /// Whether floors and peers are left out, so that a profiler sees our own work alone.
+    pub alone: bool,
 }
 
 /// What one turn may cost.
@@ -36,13 +38,14 @@ impl Effort {
             samples_min: crate::latency::P99_SAMPLES_MIN,
             time_max: Duration::from_secs(10),
         };
-        Effort { rounds: 3, budget, quick: false }
+        Effort { rounds: 3, budget, quick: false, alone: false }
     }
 
     /// Just enough to see that it runs.
     pub fn quick() -> Effort {
         let short = Duration::from_millis(20);
-        Effort { rounds: 1, budget: Budget { time: short, samples_min: 10, time_max: short * 5 }, quick: true }
+        let budget = Budget { time: short, samples_min: 10, time_max: short * 5 };
+        Effort { rounds: 1, budget, quick: true, alone: false }
     }
 }
 
@@ -174,6 +177,10 @@ impl<'a> Contest<'a> {
 
     /// Runs all rounds.
     pub(crate) fn run(mut self, effort: &Effort) -> CaseReport {
+        if effort.alone {
+            self.floor = None;
+            self.peers.clear();
+        }
         let mut turns: Vec<&mut Turn<'a>> = vec![&mut self.ours];
         turns.extend(self.floor.as_mut());
         turns.extend(self.peers.iter_mut().map(|(_, turn)| turn));
@@ -248,6 +255,13 @@ mod tests {
         assert!(near(figure(|latency| latency.min), 100.0));
         assert!(near(figure(|latency| latency.p50), 200.0));
         assert!(near(figure(|latency| latency.max), 300.0));
+    }
+
+    #[test]
+    fn nothing_is_compared_when_ours_is_to_run_alone() {
+        let alone = Effort { alone: true, ..three_rounds() };
+        let report = Contest::new("case", fixed(&[9, 3, 1, 2])).floor(fixed(&[])).peer("peer", fixed(&[])).run(&alone);
+        assert!(report.floor.is_none() && report.ratio.is_none() && report.peer.is_none() && report.ops == 1);
     }
 
     #[test]
