@@ -232,8 +232,10 @@ mod tests {
         let mut effort = Effort::quick();
         (effort.budget.samples_min, effort.budget.time_max) = (P999_SAMPLES_MIN, Duration::from_secs(60));
         let busy = || (0..100).map(std::hint::black_box).sum::<u64>() > 0;
-        let case =
-            Contest::new("c:1k", repeat(1, busy)).floor(repeat(1, busy)).peer("sqlite", repeat(1, busy)).run(&effort);
+        let case = Contest::new("c:1k", repeat(1, busy))
+            .floor("", repeat(1, busy))
+            .peer("sqlite", repeat(1, busy))
+            .run(&effort);
         let json = report(case);
         assert_eq!(keys(&json), ["bench", "cases", "cores", "seconds", "version"]);
         let case = &json["cases"][0];
