@@ -15,6 +15,8 @@ pub struct Effort {
     pub budget: Budget,
     /// Whether the run only shows that everything works; never for judging.
     pub quick: bool,
+    /// Whether floors and peers are left out, so that a profiler sees our own work alone.
+    pub alone: bool,
 }
 
 /// What one turn may cost.
@@ -36,13 +38,14 @@ impl Effort {
             samples_min: crate::latency::P99_SAMPLES_MIN,
             time_max: Duration::from_secs(10),
         };
-        Effort { rounds: 3, budget, quick: false }
+        Effort { rounds: 3, budget, quick: false, alone: false }
     }
 
     /// Just enough to see that it runs.
     pub fn quick() -> Effort {
         let short = Duration::from_millis(20);
-        Effort { rounds: 1, budget: Budget { time: short, samples_min: 10, time_max: short * 5 }, quick: true }
+        let budget = Budget { time: short, samples_min: 10, time_max: short * 5 };
+        Effort { rounds: 1, budget, quick: true, alone: false }
     }
 }
 
@@ -135,7 +138,8 @@ type Turn<'a> = Box<dyn FnMut(&Budget) -> Measurement + 'a>;
 pub(crate) struct Contest<'a> {
     case: String,
     ours: Turn<'a>,
-    floor: Option<Turn<'a>>,
+    /// What the floor is, in words, and its turn.
+    floor: Option<(&'static str, Turn<'a>)>,
     peers: Vec<(&'static str, Turn<'a>)>,
     block: u64,
     long: bool,
@@ -148,8 +152,8 @@ impl<'a> Contest<'a> {
     }
 
     /// The same without any of our work in the way.
-    pub(crate) fn floor(mut self, floor: impl FnMut(&Budget) -> Measurement + 'a) -> Contest<'a> {
-        self.floor = Some(Box::new(floor));
+    pub(crate) fn floor(mut self, what: &'static str, floor: impl FnMut(&Budget) -> Measurement + 'a) -> Contest<'a> {
+        self.floor = Some((what, Box::new(floor)));
         self
     }
 
@@ -174,8 +178,12 @@ impl<'a> Contest<'a> {
 
     /// Runs all rounds.
     pub(crate) fn run(mut self, effort: &Effort) -> CaseReport {
+        if effort.alone {
+            self.floor = None;
+            self.peers.clear();
+        }
         let mut turns: Vec<&mut Turn<'a>> = vec![&mut self.ours];
-        turns.extend(self.floor.as_mut());
+        turns.extend(self.floor.as_mut().map(|(_, turn)| turn));
         turns.extend(self.peers.iter_mut().map(|(_, turn)| turn));
         if !self.long {
             let Budget { time, time_max, .. } = effort.budget;
@@ -198,7 +206,11 @@ impl<'a> Contest<'a> {
         let ours = told.next().unwrap_or_else(Measurement::new);
         let floor = self.floor.as_ref().and_then(|_| told.next());
         let peers: Vec<_> = self.peers.iter().map(|(name, _)| *name).zip(told).collect();
-        CaseReport::of(self.case, self.block, &ours, floor.as_ref(), &peers)
+        let report = CaseReport::of(self.case, self.block, &ours, floor.as_ref(), &peers);
+        match self.floor {
+            Some((what, _)) => report.note(format!("floor: {what}")),
+            None => report,
+        }
     }
 }
 
@@ -233,7 +245,7 @@ mod tests {
     fn the_best_turn_of_each_is_told_and_compared() {
         // The first turn of each is the warming.
         let report =
-            Contest::new("case", fixed(&[9, 300, 100, 200])).floor(fixed(&[9, 90, 70, 50])).run(&three_rounds());
+            Contest::new("case", fixed(&[9, 300, 100, 200])).floor("", fixed(&[9, 90, 70, 50])).run(&three_rounds());
         assert!(near(report.latency_us.map(|latency| latency.p50), 100.0));
         assert!(near(report.floor.map(|floor| floor.ops_per_s), 20_000.0));
         assert!(near(report.ratio.map(|ratio| ratio.ops_per_s), 0.5));
@@ -248,6 +260,14 @@ mod tests {
         assert!(near(figure(|latency| latency.min), 100.0));
         assert!(near(figure(|latency| latency.p50), 200.0));
         assert!(near(figure(|latency| latency.max), 300.0));
+    }
+
+    #[test]
+    fn nothing_is_compared_when_ours_is_to_run_alone() {
+        let alone = Effort { alone: true, ..three_rounds() };
+        let report =
+            Contest::new("case", fixed(&[9, 3, 1, 2])).floor("", fixed(&[])).peer("peer", fixed(&[])).run(&alone);
+        assert!(report.floor.is_none() && report.ratio.is_none() && report.peer.is_none() && report.ops == 1);
     }
 
     #[test]

@@ -212,8 +212,10 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::{CaseReport, Report};
+    use crate::latency::P999_SAMPLES_MIN;
     use crate::measure::{Contest, Effort, repeat};
     use serde_json::Value;
+    use std::time::Duration;
 
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().map_or_else(Vec::new, |object| object.keys().map(String::as_str).collect())
@@ -227,10 +229,13 @@ mod tests {
 
     #[test]
     fn a_full_case_has_exactly_the_promised_fields() {
-        let effort = Effort::quick();
+        let mut effort = Effort::quick();
+        (effort.budget.samples_min, effort.budget.time_max) = (P999_SAMPLES_MIN, Duration::from_secs(60));
         let busy = || (0..100).map(std::hint::black_box).sum::<u64>() > 0;
-        let case =
-            Contest::new("c:1k", repeat(1, busy)).floor(repeat(1, busy)).peer("sqlite", repeat(1, busy)).run(&effort);
+        let case = Contest::new("c:1k", repeat(1, busy))
+            .floor("", repeat(1, busy))
+            .peer("sqlite", repeat(1, busy))
+            .run(&effort);
         let json = report(case);
         assert_eq!(keys(&json), ["bench", "cases", "cores", "seconds", "version"]);
         let case = &json["cases"][0];

@@ -17,14 +17,17 @@ struct Arguments {
     /// Only show that everything runs; the figures mean nothing.
     #[arg(long)]
     quick: bool,
+    /// Leave out floors and peers, so that a profiler sees our own work alone.
+    #[arg(long)]
+    alone: bool,
     /// Print one JSON object and nothing else.
     #[arg(long)]
     json: bool,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Arguments { name, case, quick, json } = Arguments::parse();
-    let effort = if quick { Effort::quick() } else { Effort::full() };
+    let Arguments { name, case, quick, alone, json } = Arguments::parse();
+    let effort = Effort { alone, ..if quick { Effort::quick() } else { Effort::full() } };
     if !json {
         println!("{LEGEND}{}", header());
     }

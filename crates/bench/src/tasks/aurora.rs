@@ -1,7 +1,7 @@
 //! The ancestor's cases, with its counts, its queries and its cardinality: one job, all tasks of it pending, one spec, no agents. What was role,
 //! environment and job is a namespace and a job name; the rest of a task's configuration is one opaque spec of equal size.
 
-use super::reads::{FAST_BLOCK, fetch_all_of, is_wanted, plain_map};
+use super::reads::{FAST_BLOCK, LOOK_UP, fetch_all_of, is_wanted, plain_map};
 use crate::catalog::Run;
 use crate::load::{Names, empty_store, insert, new_task, plain_list, spec_text};
 use crate::measure::{Contest, repeat};
@@ -63,6 +63,7 @@ pub(super) fn indexed(run: &Run<'_>) -> anyhow::Result<CaseReport> {
     let list = plain_list(&store.snapshot());
     let map = plain_map(&list);
     let floor = || map.get(&(&**job, 0)).is_some_and(|stored| is_wanted(&stored.row, job, 0));
-    let contest = Contest::new(&run.case, repeat(FAST_BLOCK, ours)).floor(repeat(FAST_BLOCK, floor)).block(FAST_BLOCK);
-    Ok(contest.run(run.effort).note("floor: look-up in a BTreeMap of the same keys and records".into()))
+    let contest =
+        Contest::new(&run.case, repeat(FAST_BLOCK, ours)).floor(LOOK_UP, repeat(FAST_BLOCK, floor)).block(FAST_BLOCK);
+    Ok(contest.run(run.effort))
 }

@@ -38,7 +38,9 @@ pub(super) fn churn(run: &Run<'_>) -> anyhow::Result<CaseReport> {
 
     let names = Load::new(shape).names;
     let turns = |store| reading_one(store, Keys::new(&names.jobs, shape));
-    let contest = Contest::new(&run.case, turns(&store)).floor(turns(&fresh)).block(super::reads::FAST_BLOCK);
+    let contest = Contest::new(&run.case, turns(&store))
+        .floor("the same reads of the fresh store", turns(&fresh))
+        .block(super::reads::FAST_BLOCK);
     let tasks = store.snapshot().table::<Task>().len() as f64;
     let mut report = contest.run(run.effort).weighing(churned as f64 / tasks, loaded as f64 / tasks);
     report.errors += changes.errors;
@@ -52,8 +54,7 @@ pub(super) fn churn(run: &Run<'_>) -> anyhow::Result<CaseReport> {
             changes.ops_per_second() / 1e3
         ))
         .note(format!("live bytes: {churned}, {:.3} of a fresh load of the same rows ({loaded})", share(churned)))
-        .note(format!("with old versions and the watch ring: {with_history}, {:.3}", share(with_history)))
-        .note("figures and floor: indexed reads of the churned store and of the fresh load".into()))
+        .note(format!("with old versions and the watch ring: {with_history}, {:.3}", share(with_history))))
 }
 
 /// A store whose tasks live and die: of ten commands six move an active task on, two end one, which moves it to another partition, and two

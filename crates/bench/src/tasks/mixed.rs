@@ -31,9 +31,9 @@ pub(super) fn mixed(run: &Run<'_>) -> anyhow::Result<CaseReport> {
             }
         })
     };
-    let report = Contest::new(&run.case, ours).floor(|budget| plain.turn(budget)).run(run.effort);
-    Ok(report
-        .note("each operation timed by itself, the clock included; floor: a BTreeMap read and changed in place".into()))
+    let contest = Contest::new(&run.case, ours);
+    let contest = contest.floor("a BTreeMap read and changed in place", |budget| plain.turn(budget));
+    Ok(contest.run(run.effort).note("each operation is timed by itself, the clock's own time included".into()))
 }
 
 /// The floor: the same records in a map that only one thread may use.

@@ -19,6 +19,9 @@ pub(super) const FAST_BLOCK: u64 = 64;
 /// Operations in a sample of handing out a snapshot.
 const FASTEST_BLOCK: u64 = 256;
 
+const COPY: &str = "a copy of a vector of all records";
+pub(super) const LOOK_UP: &str = "look-up in a BTreeMap of the same keys and records";
+
 /// A record as the store shares it.
 pub(super) type Shared = Arc<Stored<Task>>;
 
@@ -37,8 +40,8 @@ pub(super) fn fetch_all_of(run: &Run<'_>, store: &Store) -> CaseReport {
         black_box(&snapshot);
         found == list.len()
     };
-    let contest = Contest::new(&run.case, repeat(FASTEST_BLOCK, ours)).floor(copying(&list)).block(FASTEST_BLOCK);
-    contest.run(run.effort).note("floor: a copy of a vector of all records".into())
+    let contest = Contest::new(&run.case, repeat(FASTEST_BLOCK, ours)).floor(COPY, copying(&list)).block(FASTEST_BLOCK);
+    contest.run(run.effort)
 }
 
 fn copying(list: &[Shared]) -> impl FnMut(&Budget) -> Measurement {
@@ -56,8 +59,9 @@ pub(super) fn fetch_all_touch(run: &Run<'_>) -> anyhow::Result<CaseReport> {
         rows.map_or(0, |rows| rows.fold(0, |sum, row| touch(sum, row.row()))) == expected
     };
     let floor = || black_box(&list).iter().fold(0, |sum, stored| touch(sum, &stored.row)) == expected;
-    let contest = Contest::new(&run.case, repeat(1, ours)).floor(repeat(1, floor));
-    Ok(contest.run(run.effort).note("floor: the same loop over a vector of the same records".into()))
+    let contest = Contest::new(&run.case, repeat(1, ours))
+        .floor("the same loop over a vector of the same records", repeat(1, floor));
+    Ok(contest.run(run.effort))
 }
 
 /// Reads two fields of a record.
@@ -76,8 +80,8 @@ pub(super) fn fetch_all_refs(run: &Run<'_>) -> anyhow::Result<CaseReport> {
         let references: Vec<&Task> = rows.map_or_else(|_| Vec::new(), |rows| rows.map(|row| row.row()).collect());
         black_box(&references).len() == list.len()
     };
-    let contest = Contest::new(&run.case, repeat(1, ours)).floor(copying(&list));
-    Ok(contest.run(run.effort).note("floor: a copy of a vector of all records".into()))
+    let contest = Contest::new(&run.case, repeat(1, ours)).floor(COPY, copying(&list));
+    Ok(contest.run(run.effort))
 }
 
 /// One record is found by job and instance, by a query built for it.
@@ -91,7 +95,7 @@ pub(super) fn indexed(run: &Run<'_>) -> anyhow::Result<CaseReport> {
         map.get(&(&**job, instance)).is_some_and(|stored| is_wanted(&stored.row, job, instance))
     };
     let contest = Contest::new(&run.case, reading_one(&store, Keys::new(&names.jobs, shape)));
-    let contest = contest.floor(repeat(FAST_BLOCK, floor)).block(FAST_BLOCK);
+    let contest = contest.floor(LOOK_UP, repeat(FAST_BLOCK, floor)).block(FAST_BLOCK);
     #[cfg(feature = "peers")]
     let sqlite = Sqlite::of(&list)?;
     #[cfg(feature = "peers")]
@@ -106,7 +110,7 @@ pub(super) fn indexed(run: &Run<'_>) -> anyhow::Result<CaseReport> {
             select.read_all((job.as_str(), instance)) == Some(1)
         }),
     );
-    Ok(contest.run(run.effort).note("floor: look-up in a BTreeMap of the same keys and records".into()))
+    Ok(contest.run(run.effort))
 }
 
 /// The turns of `indexed`, for any store.
@@ -211,7 +215,8 @@ impl Group<'_> {
             black_box(sum);
             count == counts[wanted]
         };
-        let contest = Contest::new(&run.case, repeat(1, ours)).floor(repeat(1, floor));
+        let contest = Contest::new(&run.case, repeat(1, ours))
+            .floor("records grouped beforehand, in a map of vectors", repeat(1, floor));
         #[cfg(feature = "peers")]
         let (sqlite, mut random) = (Sqlite::of(&list)?, Random::new(6));
         #[cfg(feature = "peers")]
@@ -226,7 +231,7 @@ impl Group<'_> {
         );
         let rows = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
         let report = contest.run(run.effort);
-        Ok(report.note(format!("{rows:.1} rows per question; floor: rows grouped beforehand, in a map of vectors")))
+        Ok(report.note(format!("{rows:.1} rows per question")))
     }
 }
 

@@ -44,12 +44,12 @@ fn update(run: &Run<'_>, batch: usize) -> anyhow::Result<CaseReport> {
     let mut plain = PlainChanges::new(&changes.tasks);
     let (store, tasks) = (changes.store().clone(), changes.tasks.len());
     let ours = |budget: &Budget| changes.turn(budget, batch, |changing| changing.change());
-    let contest = Contest::new(&run.case, ours).floor(|budget| plain.turn(budget, batch)).block(batch as u64);
+    let contest = Contest::new(&run.case, ours)
+        .floor("the checked new record put into a plain vector", |budget| plain.turn(budget, batch))
+        .block(batch as u64);
     let report = contest.run(run.effort);
     let (bytes, versions) = store.retained();
-    Ok(report
-        .note("floor: the checked new record put into a plain vector".into())
-        .note(format!("{tasks} active tasks changed; {versions} old versions held, {bytes} bytes")))
+    Ok(report.note(format!("{tasks} active tasks changed; {versions} old versions held, {bytes} bytes")))
 }
 
 /// Status changes of random active tasks: starting, running, stopping; then, untimed, back to the start.
@@ -249,10 +249,11 @@ pub(super) fn bulk_load(run: &Run<'_>) -> anyhow::Result<CaseReport> {
         });
         measurement
     };
-    let report = Contest::new(&run.case, ours).floor(floor).long().run(run.effort);
+    let report = Contest::new(&run.case, ours)
+        .floor("the same records put into a vector, each behind a pointer", floor)
+        .long()
+        .run(run.effort);
     let best = report.latency_us.map_or(0.0, |latency| latency.min);
     let per_task = best / load.shape.tasks() as f64;
-    Ok(report
-        .note("floor: the same records put into a vector, each behind a pointer".into())
-        .note(format!("an operation is a load; the best took {:.3} s, {per_task:.2} us per task", best / 1e6)))
+    Ok(report.note(format!("an operation is a load; the best took {:.3} s, {per_task:.2} us per task", best / 1e6)))
 }
