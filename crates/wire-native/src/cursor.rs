@@ -277,6 +277,16 @@ mod tests {
         ] {
             assert_eq!(parse_cursor(scope, text), expected, "{text}");
         }
+        let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(parse_cursor(scope, &URL_SAFE_NO_PAD.encode(longer)), Err(CursorError::NotACursor));
+        let beyond = Cursor { number: RowNumber(RowNumber::MAX.0 + 1), ..cursor.clone() };
+        assert_eq!(parse_cursor(scope, &print_cursor(scope, &beyond).unwrap()), Err(CursorError::NotACursor));
+        let by_state = parse_sort("state", schema).unwrap();
+        let scope_by_state = CursorScope { sorts: &by_state, ..scope };
+        let no_word = Cursor { values: vec![Literal::Enumeration(200)], ..cursor.clone() };
+        let text = print_cursor(scope_by_state, &no_word).unwrap();
+        assert_eq!(parse_cursor(scope_by_state, &text), Err(CursorError::NotACursor));
         let long = Cursor { values: vec![Literal::Null, Literal::from("a".repeat(CURSOR_BYTES_MAX))], ..cursor };
         assert_eq!(print_cursor(scope, &long), Err(CursorError::TooLong));
     }

@@ -206,20 +206,21 @@ impl From<Compacted> for ApiError {
 mod tests {
     use super::{ApiError, ErrorCode};
     use crate::parse_where;
+    use crate::testing::Everything;
     use rollcall_schema::{Row, Time};
     use rollcall_store::{AsOfError, Version};
 
     #[test]
     fn every_error_is_one_object_of_code_message_and_hint() {
-        let condition = parse_where("active and agnet = 1", rollcall_types::JobRow::schema()).unwrap_err();
+        let condition = parse_where("flag and agnet = 1", Everything::schema()).unwrap_err();
         let at = (Version(7), Time::EPOCH);
         for (error, status, expected) in [
             (
                 condition.into(),
                 400,
                 concat!(
-                    r#"{"code":"no_such_column","message":"where:1: no column `active`","#,
-                    r#""hint":"columns of jobs: uid, namespace, job, kind, user, instances, spec, stopped, created, changed, spec_number"}"#
+                    r#"{"code":"no_such_column","message":"where:10: no column `agnet`","#,
+                    r#""hint":"columns of everything: flag, count, balance, at, colour, id, text, data, notes, maybe_text, maybe_count, maybe_at"}"#
                 ),
             ),
             (ApiError::new(ErrorCode::Busy, "a \"b\""), 503, r#"{"code":"busy","message":"a \"b\""}"#),

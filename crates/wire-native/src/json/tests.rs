@@ -139,7 +139,17 @@ fn a_task_is_shown_as_the_documentation_shows_it() {
         r#""events":[{"at":"2026-11-30T03:07:12.000001Z","state":"failed","cause":"exit_nonzero","detail":1,"repeats":0},"#,
         r#"{"at":"2026-11-30T03:07:12.000001Z","state":"running","detail":0,"repeats":0}],"active":true,"section":"live"}"#,
     );
-    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.starts_with(r#"{"row":12,"version":1204,"task":"web.0.3","uid":"000"#), "{text}");
+    // Columns of later versions may join these.
+    let (found, expected): (Json, Json) =
+        (serde_json::from_str(&text).unwrap(), serde_json::from_str(expected).unwrap());
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&found[name], value, "{name}");
+    }
+    for without in ["cause", "cause_text", "ended"] {
+        assert!(found.get(without).is_none(), "{without} has no value and is left out");
+    }
 }
 
 #[test]
