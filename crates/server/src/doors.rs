@@ -29,8 +29,10 @@ use crate::sessions::ConnectedAgents;
 use crate::{ServerSettings, WriterHandle};
 use answer::{Refusal, show_time, shown};
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use rollcall_schema::Time;
 use rollcall_store::Version;
@@ -38,6 +40,10 @@ use rollcall_types::{AgentRow, JobRow, SpecRow, Task};
 use rollcall_wire_native::ErrorCode;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A request must have come whole, and its answer have begun, after so long.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What every door has.
 pub(crate) struct House {
@@ -66,13 +72,26 @@ pub(crate) fn router(house: Arc<House>, guard: guard::Guard) -> Router {
         .route("/metrics", get(metrics::print))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .layer(axum::middleware::from_fn(within_time))
         .layer(axum::middleware::from_fn_with_state(house.clone(), metrics::measure))
         .layer(axum::middleware::from_fn_with_state(Arc::new(guard), guard::check))
         .with_state(house)
 }
 
+/// Answers that are not begun in time are given up. What was sent to the writer is done all the same.
+async fn within_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER_WAIT_MAX, next.run(request)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = format!("no answer within {} s", ANSWER_WAIT_MAX.as_secs());
+            let hint = "a request that came whole may still be carried out; look before sending it again";
+            Refusal::new(ErrorCode::Busy, message).hint(hint).into_response()
+        }
+    }
+}
+
 /// Who answers here.
-async fn version(State(house): SharedHouse) -> axum::response::Response {
+async fn version(State(house): SharedHouse) -> Response {
     let (settings, snapshot) = (&house.settings, house.writer.store().snapshot());
     answer::json(&json!({
         "server": settings.version,

@@ -121,3 +121,6 @@ fn worst<'e>(errors: impl Iterator<Item = &'e WriteError>) -> Worst {
     }
     worst
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use rollcall_agent::{Agent, GuardCommand, HostFacts, SandboxSettings, link, system_clock};
 use rollcall_sandbox::User;
-use rollcall_server::{HistoryBounds, Server, ServerSettings};
+use rollcall_server::{HistoryBounds, RunningServer, Server, ServerSettings};
 use rollcall_types::units::{format_cpus, show_bytes, show_duration};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::data::DataFolder;
@@ -43,20 +44,10 @@ pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure>
     let begun = Instant::now();
     let failed = |what: &str, error: std::io::Error| Failure::work(format!("cannot {what}: {error}"));
     let mut interrupts = Interrupts::listen().map_err(|error| failed("listen for signals", error))?;
-    let listener = listen(SocketAddr::new(arguments.listen, arguments.port)).await?;
-    let address = listener.local_addr().map_err(|error| failed("read the port", error))?;
-    let data = DataFolder::open(arguments.data.as_deref(), arguments.fresh)?;
-    let mut agent = open_agent(&data.agent()).await?;
-    let server = open_server(&data).await?;
-    let facts = StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() };
-    let greeting = start_text(&facts);
-    let (server_link, agent_link) = link();
-    let agent = tokio::spawn(async move {
-        agent.serve(agent_link).await;
-        // The session ends when all its tasks have; what is left is told to end once more.
-        agent.stop_all(STOP_GRACE).await;
-    });
-    let running = server.start(listener, server_link).await.map_err(|error| Failure::work(told_whole(&error)))?;
+    let Started { address, greeting, running, agent, _data } = tokio::select! {
+        started = start(&arguments) => started?,
+        () = interrupts.next() => return Err(Failure::interrupted("ended before it was ready")),
+    };
     match output {
         Output::Table => print(&format!("{greeting}{}", ready_text(address, begun.elapsed())))?,
         _ => print_line(&json!({ "address": address.to_string(), "pid": std::process::id() }).to_string())?,
@@ -83,6 +74,34 @@ pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure>
         end = ending => end,
         () = interrupts.next() => Err(Failure::interrupted("ended at once; the tasks were killed")),
     }
+}
+
+/// Everything, running.
+struct Started {
+    address: SocketAddr,
+    greeting: String,
+    running: RunningServer,
+    agent: JoinHandle<()>,
+    /// Held until the end, so that nobody else takes the folder.
+    _data: DataFolder,
+}
+
+async fn start(arguments: &DevArguments) -> Result<Started, Failure> {
+    let listener = listen(SocketAddr::new(arguments.listen, arguments.port)).await?;
+    let address = listener.local_addr().map_err(|error| Failure::work(format!("cannot read the port: {error}")))?;
+    let data = DataFolder::open(arguments.data.as_deref(), arguments.fresh)?;
+    let mut agent = open_agent(&data.agent()).await?;
+    let server = open_server(&data).await?;
+    let facts = StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() };
+    let greeting = start_text(&facts);
+    let (server_link, agent_link) = link();
+    let agent = tokio::spawn(async move {
+        agent.serve(agent_link).await;
+        // The session ends when all its tasks have; what is left is told to end once more.
+        agent.stop_all(STOP_GRACE).await;
+    });
+    let running = server.start(listener, server_link).await.map_err(|error| Failure::work(told_whole(&error)))?;
+    Ok(Started { address, greeting, running, agent, _data: data })
 }
 
 /// Ctrl-C, and how others ask a process to end.

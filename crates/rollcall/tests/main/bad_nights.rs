@@ -48,6 +48,8 @@ fn after_ctrl_c_no_process_is_left_and_its_end_is_known() {
     let tasks = dev.tasks("job = 'family'");
     assert_eq!((&tasks[0]["state"], &tasks[0]["cause"]), (&"stopped".into(), &"stopped_by".into()));
     assert_eq!(tasks[0]["cause_text"], "ended with the daemon of n1, which was stopped");
+    assert!(dev.terminate().success());
+    assert!(Dev::start_fresh(folder.path()).tasks("active or not active").is_empty());
 }
 
 #[test]
@@ -196,6 +198,14 @@ fn data_that_cannot_be_read_is_refused_by_name_and_not_touched() {
     );
     std::fs::write(&format, ours).expect("is written");
     assert_eq!(Dev::start(folder.path()).tasks("job in ('a', 'b', 'c')").len(), 3);
+    // What was being written when the machine died, and was never acknowledged, is cut with a warning.
+    let whole = std::fs::read(&segment).expect("is read");
+    let end = whole.iter().rposition(|byte| *byte != 0).expect("has records").next_multiple_of(8);
+    let mut torn = whole.clone();
+    torn[end + 8..end + 16].copy_from_slice(b"\x10\0\0\0torn");
+    std::fs::write(&segment, &torn).expect("is written");
+    let told = Dev::start(folder.path()).told();
+    assert!(told.starts_with("warning: segment-") && told.contains(" ends in a torn record "), "{told}");
     let fresh = seen(dev(folder.path()).arg("--keep-tasks").output().expect("the binary starts"));
     assert_eq!(fresh.0, 2);
 }

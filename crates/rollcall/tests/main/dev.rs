@@ -37,7 +37,11 @@ pub struct Dev {
 impl Dev {
     /// Starts on a free port with its data in `folder`, and waits until it is ready.
     pub fn start(folder: &Path) -> Dev {
-        let mut child = dev(folder).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        Dev::start_as(folder, &mut dev(folder))
+    }
+
+    fn start_as(folder: &Path, dev: &mut std::process::Command) -> Dev {
+        let mut child = dev.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
         let lines = lines(child.stdout.take().expect("is a pipe"));
         let Ok(ready) = lines.recv_timeout(PATIENCE) else {
             let mut told = String::new();
@@ -48,6 +52,11 @@ impl Dev {
         assert_eq!(ready["pid"], child.id());
         let address = ready["address"].as_str().expect("has an address").to_owned();
         Dev { child, address, folder: folder.to_owned() }
+    }
+
+    /// The same with nothing of what was there.
+    pub fn start_fresh(folder: &Path) -> Dev {
+        Dev::start_as(folder, dev(folder).arg("--fresh"))
     }
 
     pub fn pid(&self) -> u32 {
@@ -105,11 +114,26 @@ impl Dev {
     }
 
     /// As Ctrl-C does.
-    pub fn interrupt(mut self) -> ExitStatus {
+    pub fn interrupt(self) -> ExitStatus {
+        self.end(Signal::INT)
+    }
+
+    /// As others ask a process to end.
+    pub fn terminate(self) -> ExitStatus {
+        self.end(Signal::TERM)
+    }
+
+    fn end(mut self, signal: Signal) -> ExitStatus {
+        self.signal(signal);
+        self.child.wait().expect("is our child")
+    }
+
+    /// What it wrote to standard error, when it has ended.
+    pub fn told(mut self) -> String {
         self.signal(Signal::INT);
-        let status = self.child.wait().expect("is our child");
-        drop(self);
-        status
+        let mut told = String::new();
+        self.child.stderr.take().expect("is a pipe").read_to_string(&mut told).expect("is text");
+        told
     }
 
     /// As nothing survives.

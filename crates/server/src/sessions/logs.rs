@@ -127,3 +127,6 @@ impl Drop for LogReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,3 +183,6 @@ pub(crate) fn full_name(task: &Task) -> String {
         namespace => format!("{namespace}/{}", task.name()),
     }
 }
+
+#[cfg(test)]
+mod tests;
