@@ -57,11 +57,17 @@ enum Tail<'a, 'q> {
 
 pub(crate) fn plan(schema: &'static TableSchema, query: &Query<'_>) -> Plan {
     let mut best: Option<(usize, Match<'_, '_>, (usize, bool, bool, bool))> = None;
+    let asked = asked_columns(&query.conditions);
+    let ordered = query.limit.is_some() && query.order != Order::Any;
     for (position, index) in schema.indexes.iter().enumerate() {
+        let is_asked = |column: usize| asked & (1 << column) != 0;
+        if !(ordered || is_asked(index.columns[0])) || !index.only_where.is_none_or(is_asked) {
+            continue;
+        }
         let Some(found) = match_index(schema, index, &query.conditions) else { continue };
         let sorted = found.gives(&query.order);
         let score = (found.equal, !matches!(found.tail, Tail::Nothing), sorted, index.only_where.is_some());
-        let useful = score.0 > 0 || score.1 || (sorted && query.limit.is_some() && query.order != Order::Any);
+        let useful = score.0 > 0 || score.1 || (sorted && ordered);
         if useful && best.as_ref().is_none_or(|(_, _, other)| score > *other) {
             best = Some((position, found, score));
         }
@@ -70,6 +76,17 @@ pub(crate) fn plan(schema: &'static TableSchema, query: &Query<'_>) -> Plan {
         Some((position, found, (_, _, sorted, _))) => index_plan(schema, query, position, &found, sorted),
         None => scan_plan(query),
     }
+}
+
+/// The columns, as bits, that the conditions ask for: an index that starts with another one is passed over without a closer look.
+fn asked_columns(conditions: &[Condition<'_>]) -> u64 {
+    conditions.iter().fold(0, |asked, condition| match condition {
+        Condition::Compare { column, .. }
+        | Condition::In { column, .. }
+        | Condition::Like { column, .. }
+        | Condition::IsNull { column } => asked | 1 << column,
+        Condition::And(_) | Condition::Or(_) | Condition::Not(_) => asked,
+    })
 }
 
 fn scan_plan(query: &Query<'_>) -> Plan {
