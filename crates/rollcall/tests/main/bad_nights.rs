@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::dev::{Dev, dev, folder, wait_until_gone};
+use crate::dev::{Dev, dev, folder, line_with, lines, wait_until_gone};
 use crate::support::{command, seen};
 
 const JSON: &str = "content-type: application/json";
@@ -20,14 +20,18 @@ const TOO_MUCH: u64 = 64 << 40;
 /// The numbers that the family printed.
 fn family(dev: &Dev) -> Vec<u32> {
     assert_eq!(dev.run(FAMILY, &[]).0, 0);
-    loop {
-        // It runs before it has printed; each ask is a round trip, and printing takes a moment.
-        let (_, out, _) = dev.rollcall(&["logs", "--raw", "family"]);
-        let numbers: Vec<u32> = out.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        if numbers.len() == 2 {
-            return numbers;
-        }
-    }
+    numbers(dev, "family", 2)
+}
+
+/// So many numbers that a job prints on one line.
+fn numbers(dev: &Dev, job: &str, count: usize) -> Vec<u32> {
+    let mut following = dev.command(&["logs", "-f", "--raw", job]);
+    let mut following = following.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let line = line_with(&lines(following.stdout.take().expect("is a pipe")), "");
+    following.kill().and_then(|()| following.wait()).expect("is our child");
+    let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(numbers.len(), count, "{line}");
+    numbers
 }
 
 /// Whether a process runs; what has ended and was not yet taken note of by its parent does not.
@@ -97,6 +101,19 @@ fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
     assert_eq!((code, err.contains("rollcall stop family && rollcall run job.toml")), (1, true), "{err}");
     // Its logs are still there.
     assert_eq!(dev.rollcall(&["logs", "family.0.1"]).1.lines().count(), 1);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_leaves_no_process_either() {
+    let folder = folder();
+    let dev = Dev::start(folder.path());
+    // The shell does not mind being asked to stop.
+    let job = "name = \"stubborn\"\ncommand = \"trap : TERM; echo $$; while :; do sleep 1000; done\"\n";
+    assert_eq!(dev.run(job, &[]).0, 0);
+    let shell = numbers(&dev, "stubborn", 1)[0];
+    let (code, told) = dev.interrupt_twice();
+    assert_eq!((code, told.ends_with("ended at once; the tasks were killed\n")), (Some(130), true), "{told}");
+    wait_until_gone(shell);
 }
 
 #[test]
