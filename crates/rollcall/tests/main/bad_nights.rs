@@ -56,25 +56,23 @@ fn after_ctrl_c_no_process_is_left_and_its_end_is_known() {
     assert!(Dev::start_fresh(folder.path()).tasks("active or not active").is_empty());
 }
 
-#[test]
-fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
-    let folder = folder();
-    let dev = Dev::start(folder.path());
-    let numbers = family(&dev);
+/// Submits jobs, each when the one before was acknowledged, has the server killed after so many, and gives the names of those that were
+/// acknowledged.
+fn submit_until_killed(dev: &Dev, round: usize, enough: usize) -> Vec<String> {
     let killed = AtomicBool::new(false);
-    let (enough, reached) = std::sync::mpsc::sync_channel(1);
-    let acknowledged = std::thread::scope(|scope| {
+    let (tell, reached) = std::sync::mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
         let submitting = scope.spawn(|| {
             let mut acknowledged = Vec::new();
-            for number in 0.. {
-                let body = format!(r#"{{"name":"job-{number}","command":"true","resources":{{"memory":{TOO_MUCH}}}}}"#);
-                let asked = dev.try_ask(&format!("POST /v1/jobs\n{JSON}"), &body);
-                match asked {
-                    Ok((200, _)) => acknowledged.push(format!("job-{number}")),
+            loop {
+                let name = format!("job-{round}-{}", acknowledged.len());
+                let body = format!(r#"{{"name":"{name}","command":"true","resources":{{"memory":{TOO_MUCH}}}}}"#);
+                match dev.try_ask(&format!("POST /v1/jobs\n{JSON}"), &body) {
+                    Ok((200, _)) => acknowledged.push(name),
                     _ => break,
                 }
-                if number == 20 {
-                    enough.send(()).expect("somebody waits");
+                if acknowledged.len() == enough {
+                    tell.send(()).expect("somebody waits");
                 }
             }
             assert!(killed.load(Ordering::SeqCst), "nothing is refused before");
@@ -84,19 +82,28 @@ fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
         killed.store(true, Ordering::SeqCst);
         dev.kill();
         submitting.join().expect("submits until the end")
-    });
-    drop(dev);
-    numbers.iter().for_each(|pid| wait_until_gone(*pid));
-    assert!(acknowledged.len() > 20);
+    })
+}
 
-    let dev = Dev::start(folder.path());
-    let jobs: Value = serde_json::from_slice(&dev.ask("GET /v1/jobs", "").1).expect("is JSON");
-    let kept: Vec<&str> =
-        jobs["rows"].as_array().expect("has rows").iter().filter_map(|job| job["job"].as_str()).collect();
-    assert!(acknowledged.iter().all(|job| kept.contains(&job.as_str())), "{acknowledged:?} {kept:?}");
-    let family = dev.tasks("job = 'family'");
-    assert_eq!((&family[0]["state"], &family[0]["cause"]), (&"failed".into(), &"agent_lost".into()));
-    assert_eq!(family[0]["cause_text"], "the daemon of n1 ended, and the task with it");
+#[test]
+fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
+    let folder = folder();
+    let mut dev = Dev::start(folder.path());
+    let family = family(&dev);
+    let mut acknowledged = Vec::new();
+    for (round, enough) in [1, 9, 30].into_iter().enumerate() {
+        acknowledged.extend(submit_until_killed(&dev, round, enough));
+        drop(dev);
+        dev = Dev::start(folder.path());
+        let jobs: Value = serde_json::from_slice(&dev.ask("GET /v1/jobs", "").1).expect("is JSON");
+        let rows = jobs["rows"].as_array().expect("has rows");
+        let kept: Vec<&str> = rows.iter().filter_map(|job| job["job"].as_str()).collect();
+        assert!(acknowledged.iter().all(|job| kept.contains(&job.as_str())), "{acknowledged:?} {kept:?}");
+    }
+    family.iter().for_each(|pid| wait_until_gone(*pid));
+    let tasks = dev.tasks("job = 'family'");
+    assert_eq!((&tasks[0]["state"], &tasks[0]["cause"]), (&"failed".into(), &"agent_lost".into()));
+    assert_eq!(tasks[0]["cause_text"], "the daemon of n1 ended, and the task with it");
     let (code, _, err) = dev.run(FAMILY, &[]);
     assert_eq!((code, err.contains("rollcall stop family && rollcall run job.toml")), (1, true), "{err}");
     // Its logs are still there.
