@@ -4,7 +4,7 @@
 //! as little-endian 64-bit numbers. An entry whose count is zero goes.
 
 use crate::partition::Visible;
-use crate::tree::PackedMap;
+use crate::tree::{KeyRange, PackedMap};
 use crate::words::{PARTITION_BYTES, PartitionId};
 use rollcall_schema::{RollupSchema, Row, TableSchema, Value, key};
 
@@ -89,9 +89,7 @@ pub(crate) fn change<R: Row>(
 /// The totals of the group whose key starts with `prefix`, over the partitions that may be seen.
 pub(crate) fn totals(map: &PackedMap, rollup: &RollupSchema, prefix: Vec<u8>, visible: Option<&Visible>) -> Totals {
     let mut totals = Totals { count: 0, sums: vec![0; rollup.sums.len()] };
-    let mut high = prefix.clone();
-    let bounded = key::step_past_prefix(&mut high);
-    for entry in map.range(&prefix, bounded.then_some(high)) {
+    for entry in map.range(KeyRange::starting_with(prefix)) {
         let partition = PartitionId::from_bytes(&entry.tail::<PARTITION_BYTES>());
         if visible.is_none_or(|visible| visible.contains(partition)) {
             let (cells, _) = entry.value.as_chunks::<8>();

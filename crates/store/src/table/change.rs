@@ -4,7 +4,7 @@ use super::{RowRef, Table};
 use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
-use crate::tree::{Edit, KEY_BYTES_MAX, PackedMap};
+use crate::tree::{Edit, KEY_BYTES_MAX, KeyRange, PackedMap};
 use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
@@ -162,9 +162,7 @@ impl<R: Row> Table<R> {
                 });
             }
             if index.unique && !has_null(index.columns, new) {
-                let mut high = prefix.clone();
-                let bounded = key::step_past_prefix(&mut high);
-                let taken = self.indexes[position].range(prefix, bounded.then_some(high)).next();
+                let taken = self.indexes[position].range(KeyRange::starting_with(prefix.clone())).next();
                 if let Some(other) =
                     taken.map(|entry| RowNumber::from_key(entry.tail())).filter(|other| *other != number)
                 {

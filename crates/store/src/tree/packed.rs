@@ -165,6 +165,39 @@ impl Packed {
         (low, false)
     }
 
+    /// The position of the first entry from `from` on whose key does not start with `prefix`; the keys from there on are not less than it. Few
+    /// entries are the rule, so the steps from `from` on are doubled before the rest is halved.
+    #[inline]
+    fn end_of_prefix(&self, prefix: &[u8], from: usize) -> usize {
+        let (count, shared) = (self.count(), self.prefix());
+        let rest = match prefix.strip_prefix(shared) {
+            Some(rest) => rest,
+            None => return if shared.starts_with(prefix) { count } else { from },
+        };
+        let within = |position: usize| self.entry(position).suffix.starts_with(rest);
+        let (mut low, mut step) = (from, 1);
+        let mut high = loop {
+            let position = low + step - 1;
+            if position >= count {
+                break count;
+            }
+            if !within(position) {
+                break position;
+            }
+            low = position + 1;
+            step *= 2;
+        };
+        while low < high {
+            let middle = (low + high) / 2;
+            if within(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     /// A leaf of these entries, which are in order and not empty.
     fn build(entries: &[(&[u8], &[u8])], width: usize) -> Packed {
         let (first, last) = (entries[0].0, entries[entries.len() - 1].0);
@@ -415,25 +448,27 @@ impl PackedMap {
         removed
     }
 
-    /// Entries with keys not less than `low` and less than `high` (no bound if `None`), rising or falling.
-    pub(crate) fn range(&self, low: &[u8], high: Option<Vec<u8>>) -> Entries<'_> {
-        let leaves = self.tree.leaves_from(low);
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: high, rising: true };
+    /// Entries of a range of keys, rising.
+    #[inline]
+    pub(crate) fn range(&self, range: KeyRange) -> Entries<'_> {
+        let leaves = self.tree.leaves_from(&range.low);
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: true };
         if let Some(leaf) = entries.leaves.next() {
-            entries.enter(leaf);
-            entries.position = leaf.search(low).0;
+            let from = leaf.search(&entries.range.low).0;
+            entries.enter(leaf, from);
         }
         entries
     }
 
-    /// Entries with keys less than `high` and not less than `low`, falling.
-    pub(crate) fn range_back(&self, low: Vec<u8>, high: Option<&[u8]>) -> Entries<'_> {
-        let leaves = self.tree.leaves_back_from(high);
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: Some(low), rising: false };
+    /// Entries of a range of keys, falling.
+    pub(crate) fn range_back(&self, range: KeyRange) -> Entries<'_> {
+        let high = range.high_key();
+        let leaves = self.tree.leaves_back_from(high.as_deref());
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: false };
         if let Some(leaf) = entries.leaves.next() {
-            entries.enter(leaf);
+            entries.enter(leaf, 0);
             if let Some(high) = high {
-                entries.end = leaf.search(high).0;
+                entries.end = leaf.search(&high).0;
             }
         }
         entries
@@ -473,6 +508,50 @@ fn half_of_bytes(entries: &[(Vec<u8>, Vec<u8>)]) -> usize {
     middle.unwrap_or(0).clamp(1, entries.len() - 1)
 }
 
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyRange {
+    /// No key is less.
+    pub(crate) low: Vec<u8>,
+    /// Where it ends.
+    pub(crate) high: High,
+}
+
+/// Where a range of keys ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum High {
+    /// Nowhere.
+    Open,
+    /// With the keys that start with so many first bytes of `low`.
+    Prefix(usize),
+    /// Before this key.
+    Key(Vec<u8>),
+}
+
+impl KeyRange {
+    /// All keys.
+    pub(crate) fn all() -> KeyRange {
+        KeyRange { low: Vec::new(), high: High::Open }
+    }
+
+    /// The keys that start with `prefix`.
+    pub(crate) fn starting_with(prefix: Vec<u8>) -> KeyRange {
+        KeyRange { high: High::Prefix(prefix.len()), low: prefix }
+    }
+
+    /// The smallest key behind the range; `None` if there is none.
+    pub(crate) fn high_key(&self) -> Option<Vec<u8>> {
+        match &self.high {
+            High::Open => None,
+            High::Key(key) => Some(key.clone()),
+            High::Prefix(length) => {
+                let mut key = self.low[..*length].to_vec();
+                rollcall_schema::key::step_past_prefix(&mut key).then_some(key)
+            }
+        }
+    }
+}
+
 /// Entries in order, borrowed from the map.
 #[derive(Clone)]
 pub(crate) struct Entries<'a> {
@@ -482,20 +561,21 @@ pub(crate) struct Entries<'a> {
     position: usize,
     /// The end of the wanted entries when rising; one past the next entry when falling.
     end: usize,
-    bound: Option<Vec<u8>>,
+    range: KeyRange,
     rising: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// Goes to a leaf and finds, with one comparison or one search, which of its entries are within the far bound.
+    /// Goes to a leaf and finds which of its entries from `from` on are within the range.
     #[inline]
-    fn enter(&mut self, leaf: &'a Packed) {
+    fn enter(&mut self, leaf: &'a Packed, from: usize) {
         self.leaf = Some(leaf);
         let count = leaf.count();
-        (self.position, self.end) = match (self.bound.as_deref(), self.rising) {
-            (None, _) => (0, count),
-            (Some(high), true) => (0, leaf.search(high).0),
-            (Some(low), false) => (leaf.search(low).0, count),
+        (self.position, self.end) = match (&self.range.high, self.rising) {
+            (High::Open, true) => (from, count),
+            (High::Key(high), true) => (from, leaf.search(high).0),
+            (High::Prefix(length), true) => (from, leaf.end_of_prefix(&self.range.low[..*length], from)),
+            (_, false) => (leaf.search(&self.range.low).0, count),
         };
         if (self.rising && self.end < count) || (!self.rising && self.position > 0) {
             // The bound lies in this leaf: it is the last one.
@@ -520,7 +600,7 @@ impl<'a> Iterator for Entries<'a> {
                 return Some(leaf.entry(self.end));
             }
             let leaf = self.leaves.next()?;
-            self.enter(leaf);
+            self.enter(leaf, 0);
         }
     }
 }
