@@ -64,9 +64,10 @@ pub(crate) fn plan(schema: &'static TableSchema, query: &Query<'_>) -> Plan {
     for (position, index) in schema.indexes.iter().enumerate() {
         let Some((equal, tail)) = asked.match_columns(index) else { continue };
         // An order is looked at only where it can decide.
-        let sorted = (equal > 0 || tail || ordered) && match_index(schema, index, query, equal).gives(&query.order);
+        let sorted = query.order == Order::Any
+            || (equal > 0 || tail || ordered) && match_index(schema, index, query, equal).gives(&query.order);
         let score = (equal, tail, sorted, index.only_where.is_some());
-        if (equal > 0 || tail || sorted) && best.is_none_or(|(_, other)| score > other) {
+        if (equal > 0 || tail || (sorted && ordered)) && best.is_none_or(|(_, other)| score > other) {
             best = Some((position, score));
         }
     }

@@ -68,21 +68,15 @@ pub(crate) fn change<R: Row>(
         let Some((partition, row)) = side.filter(|(_, row)| includes(rollup.only_where, *row)) else { continue };
         scratch.clear();
         put_key(scratch, schema, rollup, partition, row);
-        let mut value = [0u8; 8 * 16];
-        let value = &mut value[..width(rollup)];
-        if let Some(before) = map.get(scratch) {
-            value.copy_from_slice(before);
-        }
         let numbers = std::iter::once(1).chain(rollup.sums.iter().map(|column| summand(row, *column)));
-        for (cell, number) in value.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
-            let before = u64::from_le_bytes(*cell);
-            *cell = if add { before.wrapping_add(number) } else { before.wrapping_sub(number) }.to_le_bytes();
-        }
-        if value[..8] == [0; 8] {
-            map.remove(scratch);
-        } else {
-            map.insert(scratch, value);
-        }
+        map.upsert(scratch, |value| {
+            for (cell, number) in value.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+                let before = u64::from_le_bytes(*cell);
+                *cell = if add { before.wrapping_add(number) } else { before.wrapping_sub(number) }.to_le_bytes();
+            }
+            // A group without rows goes.
+            value[..8] != [0; 8]
+        });
     }
 }
 

@@ -51,8 +51,6 @@ pub struct Table<R: Row> {
     partitions: Partitions,
     changed_at: Version,
     bytes: usize,
-    /// The columns, as bits, by which anything is kept beside the rows.
-    kept: u64,
     /// Bytes of pages and rows that were copied or replaced since the last commit.
     copied: usize,
     budget: Arc<EncodingBudget>,
@@ -70,7 +68,6 @@ impl<R: Row> Table<R> {
             partitions: Partitions::new(),
             changed_at: Version::NOTHING,
             bytes: 0,
-            kept: change::kept_columns(schema),
             copied: 0,
             budget: budget.clone(),
         }

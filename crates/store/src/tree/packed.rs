@@ -34,6 +34,9 @@ const TAIL_BYTES: usize = 8;
 
 const HEADER_BYTES: usize = 6;
 
+/// The widest value: a count and fifteen sums.
+pub(crate) const VALUE_BYTES_MAX: usize = 8 * 16;
+
 thread_local! {
     /// Where leaves are put together, so that making one allocates once, at its exact size.
     static WORKBENCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -266,13 +269,14 @@ impl Packed {
         }
     }
 
-    /// This leaf with an entry under another key, which lies between its neighbours' and shares the prefix; `None` if it does not.
-    fn with_replaced(&self, old: &[u8], new: &[u8], value: &[u8]) -> Option<Packed> {
-        let (from, true) = self.search(old) else { return None };
+    /// This leaf with the entry at `from`, whose key has `old_length` bytes, under another key; `None` if that key does not lie between the
+    /// first and the last one of the leaf or does not share the prefix.
+    fn with_replaced(&self, from: usize, old_length: usize, new: &[u8], value: &[u8]) -> Option<Packed> {
+        if !self.shares_prefix(new) || self.0.len() + new.len() > LEAF_BYTES_MAX + old_length {
+            return None;
+        }
         let (to, _) = self.search(new);
-        let inside = to > 0 && to < self.count() && self.shares_prefix(new);
-        let grown = self.0.len() + new.len();
-        if !inside || grown.saturating_sub(old.len()) > LEAF_BYTES_MAX {
+        if to == 0 || to == self.count() {
             return None;
         }
         let without = self.with_removed(from);
@@ -284,17 +288,16 @@ impl Packed {
         key.len() >= self.prefix_length() + TAIL_BYTES.min(key.len()) && key.starts_with(self.prefix())
     }
 
-    /// Writes over the value of an entry, in place if nobody else holds the leaf.
-    fn set_value(&mut self, position: usize, value: &[u8]) {
-        let at = self.bodies_at() + self.span(position).1 - self.width();
-        match Arc::get_mut(&mut self.0) {
-            Some(bytes) => bytes[at..at + value.len()].copy_from_slice(value),
-            None => {
-                let mut bytes = self.0.to_vec();
-                bytes[at..at + value.len()].copy_from_slice(value);
-                self.0 = Arc::from(bytes);
-            }
+    /// Changes the value of an entry, in place if nobody else holds the leaf.
+    fn change_value<T>(&mut self, position: usize, change: impl FnOnce(&mut [u8]) -> T) -> T {
+        let width = self.width();
+        let at = self.bodies_at() + self.span(position).1 - width;
+        if Arc::get_mut(&mut self.0).is_none() {
+            self.0 = Arc::from(&*self.0);
         }
+        // INVARIANT: a fresh copy has one owner.
+        let bytes = Arc::get_mut(&mut self.0).expect("a fresh copy has one owner");
+        change(&mut bytes[at..at + width])
     }
 }
 
@@ -395,7 +398,7 @@ impl PackedMap {
             *replaced += leaf.shared_bytes();
             let (position, found) = leaf.search(key);
             if found {
-                leaf.set_value(position, value);
+                leaf.change_value(position, |before| before.copy_from_slice(value));
                 return (Edit::Keep, false);
             }
             let grown = leaf.0.len() + 2 + key.len() + value.len() - leaf.prefix_length().min(key.len());
@@ -413,19 +416,46 @@ impl PackedMap {
         self.length += usize::from(added);
     }
 
+    /// Changes the value of an entry, which starts as zeros if it is not there; the entry stays, or comes, only if `change` says so.
+    pub(crate) fn upsert(&mut self, key: &[u8], change: impl FnOnce(&mut [u8]) -> bool) {
+        let replaced = &mut self.replaced;
+        let mut change = Some(change);
+        let stays = self.tree.edit(key, |leaf| {
+            let Some(leaf) = leaf else { return (Edit::Keep, None) };
+            let (position, true) = leaf.search(key) else { return (Edit::Keep, None) };
+            let Some(change) = change.take() else { return (Edit::Keep, None) };
+            *replaced += leaf.shared_bytes();
+            (Edit::Keep, Some(leaf.change_value(position, change)))
+        });
+        match stays {
+            Some(true) => {}
+            Some(false) => drop(self.remove(key)),
+            None => {
+                let mut value = [0; VALUE_BYTES_MAX];
+                let value = &mut value[..self.width];
+                if change.take().is_some_and(|change| change(value)) {
+                    self.insert(key, value);
+                }
+            }
+        }
+    }
+
     /// Removes the entry `old`, which is there, and adds `new`, which is not. Done in one step if both lie in one leaf, as they do when a change moves a
     /// row a little way in its index.
     pub(crate) fn replace(&mut self, old: &[u8], new: &[u8], value: &[u8]) {
         let replaced = &mut self.replaced;
-        let done = self.tree.edit(old, |leaf| match leaf.map(|leaf| (leaf.with_replaced(old, new, value), leaf)) {
-            Some((Some(other), leaf)) => {
-                *replaced += leaf.shared_bytes();
-                (Edit::Replace(other), true)
+        let (removed, done) = self.tree.edit(old, |leaf| {
+            let Some(leaf) = leaf else { return (Edit::Keep, (false, false)) };
+            let (position, true) = leaf.search(old) else { return (Edit::Keep, (false, false)) };
+            *replaced += leaf.shared_bytes();
+            if let Some(other) = leaf.with_replaced(position, old.len(), new, value) {
+                return (Edit::Replace(other), (true, true));
             }
-            _ => (Edit::Keep, false),
+            let rest = if leaf.count() > 1 { Edit::Replace(leaf.with_removed(position)) } else { Edit::Remove };
+            (rest, (true, false))
         });
+        self.length -= usize::from(removed && !done);
         if !done {
-            self.remove(old);
             self.insert(new, value);
         }
     }
