@@ -318,4 +318,4 @@ impl<L> Children<L> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

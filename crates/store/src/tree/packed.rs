@@ -3,10 +3,11 @@
 //! A leaf is one allocation of exactly its size:
 //!
 //! ```text
-//! count u16 | prefix length u16 | value width u16 | end of each entry u16 … | prefix | entries: rest of the key, value …
+//! count u16 | prefix length u16 | value width u16 | prefix | head of each entry u16 … | end of each entry u16 … | entries: rest of the key, value …
 //! ```
 //!
-//! All keys of a leaf share the prefix, which is stored once. Copying a leaf is one `memcpy` and touches no reference count, so a change to an
+//! All keys of a leaf share the prefix, which is stored once. The head of an entry is the first two bytes of the rest of its key, as a number: a
+//! search counts the heads, which lie side by side in two or three cache lines, and seldom looks at more than one entry. Copying a leaf is one `memcpy` and touches no reference count, so a change to an
 //! index costs little more than the bytes of one leaf and of the inner nodes above it.
 
 use super::order::Probe;
@@ -113,20 +114,29 @@ impl Packed {
     }
 
     #[inline]
+    fn heads_at(&self) -> usize {
+        HEADER_BYTES + self.prefix_length()
+    }
+
+    #[inline]
+    fn ends_at(&self) -> usize {
+        self.heads_at() + 2 * self.count()
+    }
+
+    #[inline]
     fn bodies_at(&self) -> usize {
-        HEADER_BYTES + 2 * self.count() + self.prefix_length()
+        self.heads_at() + 4 * self.count()
     }
 
     #[inline]
     fn prefix(&self) -> &[u8] {
-        let at = HEADER_BYTES + 2 * self.count();
-        &self.0[at..at + self.prefix_length()]
+        &self.0[HEADER_BYTES..self.heads_at()]
     }
 
     /// Where the entry lies behind `bodies_at`.
     #[inline]
     fn span(&self, position: usize) -> (usize, usize) {
-        let end_at = HEADER_BYTES + 2 * position;
+        let end_at = self.ends_at() + 2 * position;
         let start = if position == 0 { 0 } else { self.u16_at(end_at - 2) };
         (start, self.u16_at(end_at))
     }
@@ -150,16 +160,21 @@ impl Packed {
             std::cmp::Ordering::Greater => return (0, false),
             std::cmp::Ordering::Equal => {}
         }
-        let probe = Probe::new(&key[shared..]);
-        let (ends, rest) = self.0[HEADER_BYTES..].split_at(2 * count);
-        let (ends, _) = ends.as_chunks::<2>();
-        let body = &rest[prefix.len()..];
-        let (mut low, mut high) = (0, count);
+        let rest = &key[shared..];
+        let wanted = head(rest);
+        let (heads, _) = self.0[self.heads_at()..self.ends_at()].as_chunks::<2>();
+        let less = heads.iter().map(|head| u16::from(u16::from_le_bytes(*head) < wanted)).sum::<u16>();
+        let mut low = usize::from(less);
+        let mut high = low + heads[low..].iter().take_while(|head| u16::from_le_bytes(**head) == wanted).count();
+        if low == high {
+            return (low, false);
+        }
+        let probe = Probe::new(rest);
+        let body = &self.0[self.bodies_at()..];
         while low < high {
             let middle = (low + high) / 2;
-            let start = if middle == 0 { 0 } else { usize::from(u16::from_le_bytes(ends[middle - 1])) };
-            let end = usize::from(u16::from_le_bytes(ends[middle])) - width;
-            match probe.compare(body, start, end) {
+            let (start, end) = self.span(middle);
+            match probe.compare(body, start, end - width) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return (middle, true),
                 std::cmp::Ordering::Greater => high = middle,
@@ -211,12 +226,13 @@ impl Packed {
             put_u16(bytes, entries.len());
             put_u16(bytes, prefix.len());
             put_u16(bytes, width);
+            bytes.extend_from_slice(prefix);
+            entries.iter().for_each(|(key, _)| put_u16(bytes, head(&key[prefix.len()..]).into()));
             let mut end = 0;
             for (key, value) in entries {
                 end += key.len() - prefix.len() + value.len();
                 put_u16(bytes, end);
             }
-            bytes.extend_from_slice(prefix);
             for (key, value) in entries {
                 bytes.extend_from_slice(&key[prefix.len()..]);
                 bytes.extend_from_slice(value);
@@ -237,10 +253,13 @@ impl Packed {
         let start = if position == 0 { 0 } else { self.span(position - 1).1 };
         Packed::assemble(|bytes| {
             put_u16(bytes, count + 1);
-            bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+            let (head_at, ends_at) = (self.heads_at() + 2 * position, self.ends_at());
+            bytes.extend_from_slice(&self.0[2..head_at]);
+            put_u16(bytes, head(suffix).into());
+            bytes.extend_from_slice(&self.0[head_at..ends_at + 2 * position]);
             put_u16(bytes, start + added);
             self.put_ends(bytes, position, added as u16);
-            bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+            bytes.extend_from_slice(&self.0[bodies_at..bodies_at + start]);
             bytes.extend_from_slice(suffix);
             bytes.extend_from_slice(value);
             bytes.extend_from_slice(&self.0[bodies_at + start..]);
@@ -253,9 +272,11 @@ impl Packed {
         let (start, end) = self.span(position);
         Packed::assemble(|bytes| {
             put_u16(bytes, count - 1);
-            bytes.extend_from_slice(&self.0[2..HEADER_BYTES + 2 * position]);
+            let (head_at, ends_at) = (self.heads_at() + 2 * position, self.ends_at());
+            bytes.extend_from_slice(&self.0[2..head_at]);
+            bytes.extend_from_slice(&self.0[head_at + 2..ends_at + 2 * position]);
             self.put_ends(bytes, position + 1, ((end - start) as u16).wrapping_neg());
-            bytes.extend_from_slice(&self.0[HEADER_BYTES + 2 * count..bodies_at + start]);
+            bytes.extend_from_slice(&self.0[bodies_at..bodies_at + start]);
             bytes.extend_from_slice(&self.0[bodies_at + end..]);
         })
     }
@@ -263,7 +284,7 @@ impl Packed {
     /// Appends the ends of the entries from `from` on, moved by `shift`.
     fn put_ends(&self, out: &mut Vec<u8>, from: usize, shift: u16) {
         let start = out.len();
-        out.extend_from_slice(&self.0[HEADER_BYTES + 2 * from..HEADER_BYTES + 2 * self.count()]);
+        out.extend_from_slice(&self.0[self.ends_at() + 2 * from..self.bodies_at()]);
         for end in out[start..].as_chunks_mut::<2>().0 {
             *end = u16::from_le_bytes(*end).wrapping_add(shift).to_le_bytes();
         }
@@ -298,6 +319,16 @@ impl Packed {
         // INVARIANT: a fresh copy has one owner.
         let bytes = Arc::get_mut(&mut self.0).expect("a fresh copy has one owner");
         change(&mut bytes[at..at + width])
+    }
+}
+
+/// The first two bytes as a number of the same order, a shorter text filled up with zeros.
+#[inline]
+fn head(rest: &[u8]) -> u16 {
+    match rest {
+        [first, second, ..] => u16::from_be_bytes([*first, *second]),
+        [first] => u16::from_be_bytes([*first, 0]),
+        [] => 0,
     }
 }
 
@@ -366,10 +397,10 @@ impl PackedMap {
             // The prefix is not known before the leaf is full: what the first and the newest key share is a good guess.
             let common =
                 group.first().map_or(0, |(first, _)| first.iter().zip(key).take_while(|(l, r)| l == r).count());
-            bytes += key.len() + value.len() + 2 - common.min(key.len().saturating_sub(TAIL_BYTES));
+            bytes += key.len() + value.len() + 4 - common.min(key.len().saturating_sub(TAIL_BYTES));
             if bytes > LEAF_BYTES_BULK {
                 flush(&mut group, &mut last_key);
-                bytes = key.len() + value.len() + 2;
+                bytes = key.len() + value.len() + 4;
             }
             group.push((key, value));
             length += 1;
@@ -401,7 +432,7 @@ impl PackedMap {
                 leaf.change_value(position, |before| before.copy_from_slice(value));
                 return (Edit::Keep, false);
             }
-            let grown = leaf.0.len() + 2 + key.len() + value.len() - leaf.prefix_length().min(key.len());
+            let grown = leaf.0.len() + 4 + key.len() + value.len() - leaf.prefix_length().min(key.len());
             // The last bytes of every key stay outside the prefix.
             let shares =
                 key.len() >= leaf.prefix_length() + TAIL_BYTES.min(key.len()) && key.starts_with(leaf.prefix());
