@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use rollcall_types::units::parse_duration;
+use rollcall_types::units::{parse_bytes, parse_duration};
 
 /// Where the server is when nobody says otherwise.
 pub const DEFAULT_SERVER: &str = "127.0.0.1:5050";
@@ -98,6 +98,9 @@ pub struct DevArguments {
     /// Forgets what an earlier start kept.
     #[arg(long)]
     pub fresh: bool,
+    /// Memory for changes that watchers who are slow or come back can still ask for.
+    #[arg(long, default_value = "64M", value_parser = bytes, value_name = "SIZE", hide = true)]
+    pub watch_memory: u64,
     /// Not yet supported: leaves the tasks running for the next start.
     #[arg(long, hide = true)]
     pub keep_tasks: bool,
@@ -180,6 +183,10 @@ pub struct PageArguments {
     /// The port on loopback; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

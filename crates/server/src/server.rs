@@ -34,6 +34,8 @@ pub struct ServerSettings {
     pub agent_disk_bytes: u64,
     /// How much of what has ended each namespace keeps.
     pub history: HistoryBounds,
+    /// How many bytes of changes are held for watchers that are slow or come back; who wants older ones must read again.
+    pub watch_bytes_max: usize,
 }
 
 /// Why a server cannot start. Nothing in its data was changed.
@@ -98,7 +100,8 @@ impl Server {
         let notify = Box::new(move |version| {
             newest.send_replace(version);
         });
-        let tables = builder(StoreLimits::default()).on_publish(notify);
+        let limits = StoreLimits { watch_bytes_max: settings.watch_bytes_max, ..StoreLimits::default() };
+        let tables = builder(limits).on_publish(notify);
         let opened = storage::open(disk, Options::new(EPOCH, salt, settings.version), tables)?;
         let started = WriterHandle::start(opened.writer, opened.log, WriterSettings::new());
         let (writer, threads) = started.map_err(system("starting a thread"))?;

@@ -84,8 +84,9 @@ impl Store {
     /// Makes a prepared batch visible. Batches are published in the order in which they were prepared, each once its record is on disk.
     pub fn publish(&self, prepared: Prepared) {
         let (version, time) = (prepared.snapshot.version(), prepared.snapshot.time());
-        let replaced = self.published.swap(prepared.snapshot.state.clone());
-        self.retained.push(Snapshot { state: replaced }, prepared.copied_bytes, time);
+        // It is kept before it is replaced: who has just seen it and asks for it must not be given an older one.
+        self.retained.push(self.snapshot(), prepared.copied_bytes, time);
+        self.published.store(prepared.snapshot.state.clone());
         self.ring.push(version, time, prepared.changes);
         (self.on_publish)(version);
     }

@@ -332,3 +332,22 @@ fn the_charge_does_not_understate_what_is_held_when_versions_are_thinned() {
     println!("thinned: {count} versions, charged {charged}, freed {}, ratio {ratio:.2}", counts.freed);
     assert!((0.7..=4.0).contains(&ratio), "{charged} bytes charged, {} freed", counts.freed);
 }
+
+#[test]
+fn a_version_that_was_seen_can_be_asked_for_while_the_next_ones_are_published() {
+    let mut clock = Clock::new(StoreLimits::default());
+    let store = clock.store.clone();
+    let (told, done) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while done.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                let seen = store.snapshot().version();
+                let found = store.as_of(AsOf::Version(seen)).map(|snapshot| snapshot.version());
+                assert_eq!(found, Ok(seen));
+            }
+        });
+        // Within the time in which every version is kept.
+        (0..20_000).for_each(|_| clock.tick(1));
+        drop(told);
+    });
+}

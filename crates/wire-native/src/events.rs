@@ -40,6 +40,11 @@ pub struct EventPosition {
 pub struct EventPositionError;
 
 impl EventPosition {
+    /// Behind everything of a version.
+    pub fn behind(version: Version) -> EventPosition {
+        EventPosition { version, index: None }
+    }
+
     /// The version to start a [`Watch`](rollcall_store::Watch) from. A commit that was seen in part is read again.
     pub fn watch_from(self) -> Version {
         match self.index {
@@ -156,11 +161,15 @@ pub fn put_event<R: JsonRow>(out: &mut Vec<u8>, encoder: &JsonRows<R>, event: &W
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends word that everything up to `version` was seen, and that the connection lives. Browsers keep the id and wake nobody. Without it, a watcher for
-/// whom nothing happened would come back from so long ago that it had to read again.
-pub fn put_position(out: &mut Vec<u8>, version: Version) {
+/// Appends word that everything up to `position` was seen, and that the connection lives. Browsers keep the id and wake nobody. Without it, a watcher for
+/// whom nothing happened would come back from so long ago that it had to read again. A position within a commit is one that the client came with.
+pub fn put_position(out: &mut Vec<u8>, position: EventPosition) {
     out.extend_from_slice(b"id: ");
-    put_unsigned(out, version.0);
+    put_unsigned(out, position.version.0);
+    if let Some(index) = position.index {
+        out.push(b'.');
+        put_unsigned(out, index as u64);
+    }
     out.extend_from_slice(b"\n\n");
 }
 

@@ -93,7 +93,7 @@ async fn start(arguments: &DevArguments) -> Result<Started, Failure> {
     let address = listener.local_addr().map_err(|error| Failure::work(format!("cannot read the port: {error}")))?;
     let data = DataFolder::open(arguments.data.as_deref(), arguments.fresh)?;
     let mut agent = open_agent(&data.agent()).await?;
-    let server = open_server(&data).await?;
+    let server = open_server(&data, arguments.watch_memory).await?;
     let facts = StartFacts { address, agent: agent.facts(), data: &data.shown(), fresh: data.is_new() };
     let greeting = start_text(&facts);
     let (server_link, agent_link) = link();
@@ -142,7 +142,7 @@ fn raise_file_limit() {
     }
 }
 
-async fn open_server(data: &DataFolder) -> Result<Server, Failure> {
+async fn open_server(data: &DataFolder, watch_memory: u64) -> Result<Server, Failure> {
     let folder = data.closed_store()?;
     let settings = ServerSettings {
         agent_disk_bytes: disk_bytes(data).unwrap_or(0),
@@ -150,6 +150,7 @@ async fn open_server(data: &DataFolder) -> Result<Server, Failure> {
         version: env!("CARGO_PKG_VERSION"),
         task_user: task_user().as_str().into(),
         history: HistoryBounds::default(),
+        watch_bytes_max: usize::try_from(watch_memory).unwrap_or(usize::MAX),
     };
     let opening = tokio::task::spawn_blocking(move || Server::open(settings));
     let opened = opening.await.map_err(|error| Failure::work(format!("the server did not start: {error}")))?;

@@ -59,6 +59,11 @@ impl Dev {
         Dev::start_as(folder, dev(folder).arg("--fresh"))
     }
 
+    /// The same with more options.
+    pub fn start_with(folder: &Path, options: &[&str]) -> Dev {
+        Dev::start_as(folder, dev(folder).args(options))
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -15,14 +15,17 @@ use rollcall_wire_native::{
     ErrorCode, EventPosition, JsonRow, JsonRows, WatchRequest, put_compacted, put_event, put_position,
 };
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
-/// So many commits are read at a time.
-const COMMITS_AT_ONCE_MAX: usize = 256;
+/// So many commits are read at a time. A client that takes nothing keeps as many from being let go of, until it is given up.
+const COMMITS_AT_ONCE_MAX: usize = 32;
 /// Events are sent in pieces of about this size.
 const PIECE_BYTES: usize = 64 << 10;
-/// When nothing happened for so long, it is said up to where nothing happened. A connection that is dead is noticed then too.
+/// A watcher for whom nothing happened is told after so long up to where it has seen everything, however much happened to others: it comes
+/// back from there, and not from where changes may be no longer held.
+const POSITION_LAG_MAX: Duration = Duration::from_secs(1);
+/// When nothing happened at all for so long, it is said again, so that a connection that is dead is noticed.
 const QUIET_MAX: Duration = Duration::from_secs(15);
 
 pub(super) async fn read(State(house): SharedHouse, uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
@@ -43,7 +46,7 @@ pub(super) async fn read(State(house): SharedHouse, uri: Uri, headers: HeaderMap
 fn begin<R: JsonRow>(house: &House, request: WatchRequest) -> Result<Body, Refusal> {
     let store = house.writer.store().clone();
     let newest = store.snapshot().version();
-    let from = request.from.unwrap_or(EventPosition { version: newest, index: None });
+    let from = request.from.unwrap_or(EventPosition::behind(newest));
     if from.version > newest {
         let message = format!("from: version {} has not happened yet; the newest is {newest}", from.version);
         return Err(Refusal::new(ErrorCode::NotYet, message).hint("leave it out to watch from now on"));
@@ -71,10 +74,13 @@ impl<R: JsonRow> Watcher<R> {
     /// Sends events until nobody listens, or the position is no longer held.
     async fn send(mut self) {
         let mut out = Vec::new();
-        // The client knows at once from where on it sees everything, and that the connection works.
-        put_position(&mut out, self.from.watch_from());
+        // The client knows at once from where on it sees everything, and that the connection works. A position within a commit is said as it
+        // came: a browser keeps what it is told, and would come back from before what it has seen.
+        put_position(&mut out, self.from);
+        let (mut told, mut told_at) = (self.watch.position(), Instant::now());
         loop {
-            self.changes.borrow_and_update();
+            // Only a commit that is announced is in the ring for sure; a snapshot may be ahead of it.
+            let newest = *self.changes.borrow_and_update();
             match self.watch.next(&self.store, None, COMMITS_AT_ONCE_MAX) {
                 Ok(events) => {
                     for event in events.iter().filter(|event| self.from.is_before(event)) {
@@ -82,6 +88,12 @@ impl<R: JsonRow> Watcher<R> {
                         if out.len() >= PIECE_BYTES && !self.flush(&mut out).await {
                             return;
                         }
+                    }
+                    let position = self.watch.position();
+                    if !events.is_empty() || (position > told && told_at.elapsed() >= POSITION_LAG_MAX) {
+                        // What was said before is whole now.
+                        put_position(&mut out, EventPosition::behind(position));
+                        (told, told_at) = (position, Instant::now());
                     }
                 }
                 Err(compacted) => {
@@ -93,12 +105,17 @@ impl<R: JsonRow> Watcher<R> {
             if !out.is_empty() && !self.flush(&mut out).await {
                 return;
             }
-            if self.watch.position() < self.store.snapshot().version() {
+            if self.watch.position() < newest {
                 continue;
             }
+            let wait = if self.watch.position() > told { POSITION_LAG_MAX } else { QUIET_MAX };
             tokio::select! {
                 changed = self.changes.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(QUIET_MAX) => put_position(&mut out, self.watch.position()),
+                () = tokio::time::sleep_until((told_at + wait).into()) => {
+                    told = self.watch.position();
+                    told_at = Instant::now();
+                    put_position(&mut out, EventPosition::behind(told));
+                }
                 () = self.sender.closed() => return,
             }
         }
