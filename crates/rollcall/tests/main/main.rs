@@ -6,5 +6,6 @@ mod bad_nights;
 mod dev;
 mod example;
 mod first_hour;
+mod orphans;
 mod server;
 mod support;
