@@ -44,4 +44,4 @@ pub use frames::{
 pub use host::HostFacts;
 pub use log_reader::LOG_READERS_MAX;
 // What the frames and the settings carry of the sandboxes.
-pub use rollcall_sandbox::{GuardCommand, OpenError, Settings as SandboxSettings, Stream, guard_main};
+pub use rollcall_sandbox::{OpenError, RoleCommand, Settings as SandboxSettings, Stream, guard_main, stage_main};

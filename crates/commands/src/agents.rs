@@ -1,6 +1,6 @@
 //! Commands about agents.
 
-use crate::tasks::move_task;
+use crate::tasks::{end_of_stopped, move_task};
 use crate::{Command, CommandError};
 use rollcall_schema::Unknown;
 use rollcall_store::{Query, Transaction};
@@ -65,12 +65,13 @@ impl Command for LoseTasks {
             change.table::<Task>().select(query)?.map(|task| (task.number, task.row().clone())).collect();
         let text: Arc<str> = format!("the daemon of {} ended, and the task with it", self.agent).into();
         for (number, task) in &tasks {
-            let (state, cause) = match task.state {
-                TaskState::Stopping => (TaskState::Stopped, task.cause),
-                _ => (TaskState::Failed, Some(CauseCode::AgentLost)),
+            let how = Some(text.clone());
+            let (state, cause, cause_text) = match task.state {
+                TaskState::Stopping => (TaskState::Stopped, task.cause, end_of_stopped(task, how)),
+                _ => (TaskState::Failed, Some(CauseCode::AgentLost), how),
             };
             let moved = move_task(task, state, change.now(), cause, 0)?;
-            change.update(*number, Task { cause_text: Some(text.clone()), ..moved })?;
+            change.update(*number, Task { cause_text, ..moved })?;
         }
         Ok(tasks.len())
     }

@@ -9,7 +9,8 @@ use rollcall_types::{
 };
 use std::sync::Arc;
 
-/// Makes a job, or changes it to run something else. Submitting the same again changes nothing.
+/// Makes a job, or changes it to run something else. Submitting the same again fills the instances that have ended, and changes nothing if
+/// there are none.
 #[derive(Clone, Debug)]
 pub struct SubmitJob {
     /// The namespace.
@@ -43,7 +44,9 @@ pub enum JobChange {
     New,
     /// It ran something else, or another number of instances.
     Changed,
-    /// It was there as it is wanted.
+    /// It was there as it is wanted, but instances of it had ended; they have new tasks.
+    Restarted,
+    /// It was there as it is wanted, and each instance is filled: by a task that runs or will, or of a batch job by one that finished.
     Unchanged,
 }
 
@@ -70,13 +73,18 @@ impl Command for SubmitJob {
             && !job.stopped
             && (job.spec, job.instances, job.kind, &job.user) == (self.spec, self.instances, self.kind, &self.user)
         {
-            return Ok(Submitted { change: JobChange::Unchanged, spec_number: job.spec_number, tasks: Vec::new() });
+            let job = job.clone();
+            return self.fill(change, &job);
         }
         self.keep_spec(change)?;
         let kind =
             if before.as_ref().is_some_and(|(_, job)| !job.stopped) { JobChange::Changed } else { JobChange::New };
-        if before.is_some() {
-            stop_tasks(change, &self.namespace, &self.job, None, CauseCode::Superseded)?;
+        if let Some((_, job)) = &before {
+            let text = match self.spec_number_after(job) {
+                same if same == job.spec_number => "replaced by a change of the job".to_owned(),
+                next => format!("replaced by spec {next}"),
+            };
+            stop_tasks(change, &self.namespace, &self.job, None, (CauseCode::Superseded, text.into()))?;
         }
         let job = self.put_job(change, before)?;
         let tasks =
@@ -86,6 +94,33 @@ impl Command for SubmitJob {
 }
 
 impl SubmitJob {
+    /// Makes tasks for the instances that nothing fills. A task that is being stopped fills none: it will have ended. A batch job whose tasks were
+    /// removed with the history of its namespace begins again.
+    fn fill(&self, change: &mut Transaction<'_>, job: &JobRow) -> Result<Submitted, CommandError> {
+        let mut is_filled = vec![false; self.instances as usize];
+        let query = Query::all().equal(Task::JOB, &self.job).equal(Task::NAMESPACE, &self.namespace);
+        for task in change.table::<Task>().select(query)? {
+            let task = task.row();
+            let fills = match task.state {
+                TaskState::Stopping => false,
+                TaskState::Finished => self.kind == JobKind::Batch && task.spec == job.spec,
+                state => state.is_active(),
+            };
+            if let Some(slot) = is_filled.get_mut(task.instance as usize) {
+                *slot |= fills;
+            }
+        }
+        let empty = (0..self.instances).zip(is_filled).filter(|(_, is_filled)| !is_filled);
+        let tasks: Vec<Uid> =
+            empty.map(|(instance, _)| self.make_task(change, job, instance)).collect::<Result<_, _>>()?;
+        let kind = if tasks.is_empty() { JobChange::Unchanged } else { JobChange::Restarted };
+        Ok(Submitted { change: kind, spec_number: job.spec_number, tasks })
+    }
+
+    fn spec_number_after(&self, job: &JobRow) -> u32 {
+        if job.spec == self.spec { job.spec_number } else { job.spec_number + 1 }
+    }
+
     fn uid(&self, offset: u32) -> Uid {
         Uid(self.random.wrapping_add(u128::from(offset)))
     }
@@ -112,7 +147,7 @@ impl SubmitJob {
         let now = change.now();
         match before {
             Some((number, job)) => {
-                let spec_number = if job.spec == self.spec { job.spec_number } else { job.spec_number + 1 };
+                let spec_number = self.spec_number_after(&job);
                 let job = JobRow {
                     kind: self.kind,
                     user: self.user.clone(),
@@ -215,8 +250,9 @@ impl Command for StopJob {
             let changed = change.now();
             change.update(number, JobRow { stopped: true, changed, ..job })?;
         }
-        stop_tasks(change, &self.namespace, &self.job, self.instance, CauseCode::StoppedBy)
-            .map(|tasks| Stopped { tasks })
+        // Who asked is not known before there are principals.
+        let cause = (CauseCode::StoppedBy, "stopped by request".into());
+        stop_tasks(change, &self.namespace, &self.job, self.instance, cause).map(|tasks| Stopped { tasks })
     }
 }
 
@@ -234,7 +270,7 @@ fn stop_tasks(
     namespace: &Namespace,
     job: &JobName,
     instance: Option<u32>,
-    cause: CauseCode,
+    (cause, text): (CauseCode, Arc<str>),
 ) -> Result<Vec<Uid>, CommandError> {
     let mut query = Query::all().equal(Task::JOB, job);
     if let Some(instance) = instance {
@@ -248,7 +284,7 @@ fn stop_tasks(
         let next = if task.state == TaskState::Pending { TaskState::Stopped } else { TaskState::Stopping };
         if let Some(moved) = task.moved(next, change.now(), Some(cause), 0) {
             stopped.push(task.uid);
-            change.update(number, moved)?;
+            change.update(number, Task { cause_text: Some(text.clone()), ..moved })?;
         }
     }
     Ok(stopped)

@@ -104,7 +104,10 @@ impl Command for ReportTask {
         // A task that was told to stop and ended, ended because of that, whatever its exit code says.
         let told = task.state == TaskState::Stopping
             && matches!(state, TaskState::Finished | TaskState::Failed | TaskState::Stopped);
-        let (state, cause) = if told { (TaskState::Stopped, task.cause) } else { (state, cause) };
+        let (state, cause, text) = match told {
+            true => (TaskState::Stopped, task.cause, end_of_stopped(&task, text)),
+            false => (state, cause, text),
+        };
         if task.state == TaskState::Stopping && state == TaskState::Running {
             // The report crossed the order to stop; only the process number is news.
             change.update(number, Task { pid, ..task })?;
@@ -114,6 +117,14 @@ impl Command for ReportTask {
         let pid = if state == TaskState::Running { pid } else { moved.pid };
         change.update(number, Task { cause_text: text, pid, ..moved })?;
         Ok(())
+    }
+}
+
+/// The sentence of a task that was told to stop: why it was told, and how it then ended.
+pub(crate) fn end_of_stopped(task: &Task, how: Option<Arc<str>>) -> Option<Arc<str>> {
+    match (&task.cause_text, how) {
+        (Some(why), Some(how)) => Some(format!("{why}; {how}").into()),
+        (why, how) => how.or_else(|| why.clone()),
     }
 }
 

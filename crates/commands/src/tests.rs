@@ -56,7 +56,8 @@ impl World {
 
     fn report(&mut self, task: &Task, state: TaskState) -> Result<(), CommandError> {
         let cause = (state == TaskState::Failed).then_some(CauseCode::ExitNonzero);
-        let report = Report { state, cause, detail: 7, text: None, pid: Some(99), at: None };
+        let text = cause.map(|_| "exit code 7".into());
+        let report = Report { state, cause, detail: 7, text, pid: Some(99), at: None };
         self.run(ReportTask { task: task.uid, agent: "n1".into(), report })
     }
 }
@@ -99,20 +100,53 @@ fn a_job_lives_through_submission_change_and_stop() {
     let second = world.run(submit("web", 1, 2)).unwrap();
     assert_eq!((second.change, second.spec_number), (JobChange::Changed, 2));
     for task in world.tasks().iter().filter(|task| task.state == TaskState::Stopping) {
-        assert_eq!(task.cause, Some(CauseCode::Superseded));
+        assert_eq!((task.cause, task.cause_text.as_deref()), (Some(CauseCode::Superseded), Some("replaced by spec 2")));
         // It was told to stop, so its failure is no failure.
         world.report(task, TaskState::Failed).unwrap();
     }
     let expected = [("web.0.1", TaskState::Stopped), ("web.1.1", TaskState::Stopped), ("web.0.2", TaskState::Pending)];
     assert_eq!(world.states(), expected.map(|(name, state)| (name.to_owned(), state)));
     assert_eq!(world.tasks()[0].events.iter().count(), 5);
+    assert_eq!(world.tasks()[0].cause_text.as_deref(), Some("replaced by spec 2; exit code 7"));
 
     let stop = |instance| StopJob { namespace: "default".into(), job: "web".into(), instance };
     assert!(matches!(world.run(stop(Some(1))), Err(CommandError::NoSuchInstance { .. })));
     assert_eq!(world.run(stop(None)).unwrap().tasks.len(), 1);
     assert_eq!(world.tasks()[2].state, TaskState::Stopped);
+    assert_eq!(world.tasks()[2].cause_text.as_deref(), Some("stopped by request"));
     assert_eq!(world.run(submit("web", 1, 2)).unwrap().change, JobChange::New);
     assert_eq!(world.tasks()[3].name(), "web.0.3");
+}
+
+#[test]
+fn submitting_again_fills_the_instances_that_have_ended_and_no_others() {
+    let mut world = World::new();
+    world.run(agent()).unwrap();
+    let batch = || SubmitJob { kind: JobKind::Batch, ..submit("import", 3, 2) };
+    for job in [submit("web", 3, 1), batch()] {
+        world.run(job).unwrap();
+    }
+    world.place_all();
+    let tasks = world.tasks();
+    for (task, state) in tasks.iter().zip([TaskState::Running, TaskState::Failed, TaskState::Finished].repeat(2)) {
+        world.report(task, state).unwrap();
+    }
+    // A service whose program ended well is to run all the same; what a batch job finished is done.
+    let again = world.run(submit("web", 3, 1)).unwrap();
+    assert_eq!((again.change, again.spec_number, again.tasks.len()), (JobChange::Restarted, 1, 2));
+    let again = world.run(batch()).unwrap();
+    assert_eq!((again.change, again.tasks.len()), (JobChange::Restarted, 1));
+    let made: Vec<String> = world.tasks()[6..].iter().map(Task::name).collect();
+    assert_eq!(made, ["web.1.2", "web.2.2", "import.1.2"]);
+    for job in [submit("web", 3, 1), batch()] {
+        let unchanged = world.run(job).unwrap();
+        assert_eq!((unchanged.change, unchanged.tasks), (JobChange::Unchanged, Vec::new()));
+    }
+    // What is being stopped will have ended.
+    world.run(StopJob { namespace: "default".into(), job: "web".into(), instance: Some(0) }).unwrap();
+    assert_eq!(world.tasks()[0].cause_text.as_deref(), Some("stopped by request"));
+    let again = world.run(submit("web", 3, 1)).unwrap();
+    assert_eq!((again.change, again.tasks.len()), (JobChange::Restarted, 1));
 }
 
 #[test]

@@ -76,6 +76,9 @@ pub enum Verb {
     /// Ends the tasks of a daemon that died.
     #[command(hide = true)]
     SandboxGuard,
+    /// Becomes a task when its daemon says so.
+    #[command(hide = true)]
+    SandboxStage,
     /// Anything else.
     #[command(external_subcommand)]
     Other(Vec<OsString>),

@@ -30,7 +30,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Verb::Version => version(&server()?, common.output).await,
         Verb::Help { topic } => help::run(topic.as_deref()),
         Verb::ServeExamplePage(arguments) => page::run(&arguments).await,
-        Verb::SandboxGuard => Err(Failure::work("the guard runs before any runtime does")),
+        Verb::SandboxGuard | Verb::SandboxStage => Err(Failure::work("this runs before any runtime does")),
         Verb::Other(words) => Err(other::refuse(&words)),
     }
 }

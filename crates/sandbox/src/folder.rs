@@ -25,20 +25,26 @@ impl TaskFolder {
         self.path.join("work")
     }
 
-    /// Makes the folder with both logs, open for appending. Fails when the folder is there: no task runs twice.
-    pub(crate) fn make(&self, owner: &User) -> io::Result<(std::fs::File, std::fs::File)> {
+    pub(crate) fn out(&self) -> PathBuf {
+        self.path.join("out")
+    }
+
+    pub(crate) fn err(&self) -> PathBuf {
+        self.path.join("err")
+    }
+
+    /// Makes the folder with both logs. Fails when the folder is there: no task runs twice.
+    pub(crate) fn make(&self, owner: &User) -> io::Result<()> {
         std::fs::DirBuilder::new().mode(PASS_THROUGH).create(&self.path)?;
-        let log = |name: &str| {
-            let mut options = std::fs::OpenOptions::new();
-            options.append(true).create_new(true).mode(LOG_MODE).open(self.path.join(name))
-        };
-        let logs = (log("out")?, log("err")?);
+        for log in [self.out(), self.err()] {
+            std::fs::OpenOptions::new().append(true).create_new(true).mode(LOG_MODE).open(log)?;
+        }
         let work = self.work();
         std::fs::DirBuilder::new().mode(WORK_MODE).create(&work)?;
         if rustix::process::geteuid().is_root() {
             chown(&work, Some(owner.uid), Some(owner.gid))?;
         }
-        Ok(logs)
+        Ok(())
     }
 }
 

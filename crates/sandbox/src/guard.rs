@@ -1,34 +1,22 @@
 //! The guard: a process that kills every listed group when the daemon that started it is gone.
 //!
-//! The daemon writes `+GROUP` when a process was started and `-GROUP` when its group is empty, one a line. The guard
+//! The daemon writes `+GROUP` when a process was started, before it becomes a task, and `-GROUP` when its group is empty, one a line. The guard
 //! reads until the pipe ends, which also happens when the daemon is killed, then kills what is still listed. A parent
 //! death signal would reach the main processes only, and is sent when a *thread* of the daemon ends.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::group::own_session;
+use crate::role::RoleCommand;
 
 /// More groups are not guarded at a time; a start beyond it fails.
 pub const GUARDED_GROUPS_MAX: usize = 16_384;
 /// No line of the protocol is longer, sign and newline included.
 const LINE_BYTES_MAX: u64 = 16;
-
-/// How a guard is started: a program whose `main` calls [`guard_main`].
-#[derive(Debug, Clone)]
-pub struct GuardCommand {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-}
 
 /// What a guard process does: reads groups from standard input until its end, then kills those that are left.
 ///
@@ -67,7 +55,7 @@ fn follow(input: &mut impl BufRead, groups: &mut HashSet<Pid>) -> io::Result<()>
 /// The daemon's end. Starts a guard with the first group, and a new one when the old one died.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    command: GuardCommand,
+    command: RoleCommand,
     state: Mutex<State>,
 }
 
@@ -78,7 +66,7 @@ struct State {
 }
 
 impl Guard {
-    pub(crate) fn new(command: GuardCommand) -> Self {
+    pub(crate) fn new(command: RoleCommand) -> Self {
         Self { command, state: Mutex::default() }
     }
 
@@ -127,12 +115,7 @@ impl Guard {
     }
 
     fn start(&self) -> io::Result<Child> {
-        let mut command = Command::new(&self.command.program);
-        command.args(&self.command.arguments).env_clear().current_dir("/");
-        command.arg0("rollcall-guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Ctrl-C in the daemon's terminal must not end the guard before the daemon.
-        own_session(&mut command)?;
-        command.spawn()
+        self.command.command("rollcall-guard")?.stdin(Stdio::piped()).spawn()
     }
 }
 

@@ -27,14 +27,14 @@
 //!   kernel cannot end within [`KILL_WAIT_MAX`] is logged.)
 //! - Ends are learnt from process file descriptors and log growth from inotify; nothing is polled.
 //! - A task does not outlive its daemon: a small [`guard`](guard_main) process holds a pipe to it and kills every listed
-//!   group when the pipe closes, also after `kill -9`. (Between the start of a process and its listing lies one write to
-//!   that pipe; a daemon killed just there leaves the process.) The shim of a later release turns this around.
+//!   group when the pipe closes, also after `kill -9`. A process is a [`stage`](stage_main) until it is listed, and runs
+//!   nothing of the task before. The shim of a later release turns this around.
+//! - No descriptor but 0, 1 and 2 reaches a task.
 //!
 //! # What it never does
 //!
 //! It decides nothing: no restarts, no placement. It does not follow a process that leaves its group with `setsid`, does
-//! not enforce memory or cpus, and does not bound the size of the logs; control groups and the shim will. Descriptors that
-//! the daemon itself inherited open, without close-on-exec, reach its tasks; all of its own do not.
+//! not enforce memory or cpus, and does not bound the size of the logs; control groups and the shim will.
 
 #![forbid(unsafe_code)]
 
@@ -44,13 +44,17 @@ mod group;
 mod guard;
 mod logs;
 mod readable;
+mod role;
 mod sandboxes;
+mod stage;
 mod start;
 mod user;
 
 pub use actor::{KILL_WAIT_MAX, Outcome, Sandbox, SandboxState};
-pub use guard::{GUARDED_GROUPS_MAX, GuardCommand, guard_main};
+pub use guard::{GUARDED_GROUPS_MAX, guard_main};
 pub use logs::{Chunk, Follow, LAST_LINES_BYTES_MAX, LogError, Logs, READ_BYTES_MAX, Stream};
+pub use role::RoleCommand;
 pub use sandboxes::{OpenError, SandboxSpec, Sandboxes, Settings};
+pub use stage::stage_main;
 pub use start::StartError;
 pub use user::{User, UserError};

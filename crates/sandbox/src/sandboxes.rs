@@ -10,8 +10,9 @@ use thiserror::Error;
 
 use crate::actor::Sandbox;
 use crate::folder::{TaskFolder, make_passable, offer_program};
-use crate::guard::{Guard, GuardCommand};
+use crate::guard::Guard;
 use crate::logs::Logs;
+use crate::role::RoleCommand;
 use crate::start::{StartError, Starter};
 use crate::user::{Access, User, UserError};
 
@@ -31,8 +32,10 @@ pub struct Settings {
     pub allow_root: bool,
     /// What `rollcall` on a task's PATH is.
     pub program: PathBuf,
-    /// How the guard is started that ends all tasks with us.
-    pub guard: GuardCommand,
+    /// How the guard is started that ends all tasks with us: its `main` calls [`guard_main`](crate::guard_main).
+    pub guard: RoleCommand,
+    /// How the stage is started that becomes a task: its `main` calls [`stage_main`](crate::stage_main).
+    pub stage: RoleCommand,
 }
 
 /// What runs in one sandbox.
@@ -110,7 +113,8 @@ impl Sandboxes {
         offer_program(&settings.program, &bin, PROGRAM_NAME, &task_user)
             .map_err(|source| OpenError::Folder { path: bin.join(PROGRAM_NAME), source })?;
         let guard = Guard::new(settings.guard);
-        let starter = Arc::new(Starter { bin, task_user, current, allow_root: settings.allow_root, guard });
+        let (allow_root, stage) = (settings.allow_root, settings.stage);
+        let starter = Arc::new(Starter { bin, task_user, current, allow_root, guard, stage });
         Ok(Self { inner: Arc::new(Inner { tasks, starter }) })
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use rollcall_types::{ExpandError, expand};
 use rustix::process::{Pid, Signal};
@@ -13,7 +12,9 @@ use thiserror::Error;
 use crate::folder::TaskFolder;
 use crate::group;
 use crate::guard::Guard;
+use crate::role::RoleCommand;
 use crate::sandboxes::SandboxSpec;
+use crate::stage::{Order, StageLink, os};
 use crate::user::{User, UserError};
 
 /// Where programs are looked for, after the folder with our own.
@@ -102,6 +103,7 @@ pub(crate) struct Starter {
     pub(crate) current: User,
     pub(crate) allow_root: bool,
     pub(crate) guard: Guard,
+    pub(crate) stage: RoleCommand,
 }
 
 /// A process that was started and is guarded. Its group has the number of the process.
@@ -111,46 +113,62 @@ pub(crate) struct Started {
     pub(crate) group: Pid,
 }
 
+/// A process that waits for the order to become a task.
+struct Stage {
+    child: Child,
+    group: Pid,
+    link: StageLink,
+}
+
+impl Stage {
+    /// Has it guarded first: a task that is not guarded could outlive us, so it does not run.
+    fn become_task(self, order: &[u8], guard: &Guard) -> io::Result<Started> {
+        let Stage { mut child, group, link } = self;
+        let listed = guard.add(group);
+        let is_listed = listed.is_ok();
+        let Err(error) = listed.and_then(|()| link.send(order)) else { return Ok(Started { child, group }) };
+        group::signal(group, Signal::KILL);
+        let _ = child.wait();
+        if is_listed {
+            guard.remove(group);
+        }
+        Err(error)
+    }
+}
+
 impl Starter {
     /// Blocks on the disk and on the start of the process.
     pub(crate) fn start(&self, spec: &SandboxSpec, folder: &TaskFolder) -> Result<Started, StartError> {
         let user = self.user(spec.user.as_deref())?;
         let environment = self.environment(spec, folder);
         let words = words(&spec.command, &environment)?;
-        let in_folder = |source| StartError::Folder { path: folder.path.clone(), source };
-        let (out, err) = folder.make(&user).map_err(in_folder)?;
-        let [program, arguments @ ..] = words.as_slice() else {
-            return Err(StartError::NoProgram { program: String::new(), path: String::new() });
+        folder.make(&user).map_err(|source| StartError::Folder { path: folder.path.clone(), source })?;
+        let path = environment.get("PATH").cloned().unwrap_or_default();
+        let Some(program) = words.first().cloned() else {
+            return Err(StartError::NoProgram { program: String::new(), path });
         };
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder.work()).env_clear().envs(&environment);
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        if self.current.is_root() {
-            // The standard library drops all supplementary groups along with the user when we are root.
-            command.uid(user.uid).gid(user.gid);
-        }
-        let spawned = group::own_session(&mut command).and_then(|()| command.spawn());
-        let child = spawned.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => {
-                let path = environment.get("PATH").cloned().unwrap_or_default();
-                StartError::NoProgram { program: program.clone(), path }
-            }
-            _ => StartError::Spawn { program: program.clone(), source },
-        })?;
-        self.guarded(child, program)
+        let order = Order {
+            user: self.current.is_root().then_some((user.uid, user.gid)),
+            folder: folder.work(),
+            out: folder.out(),
+            err: folder.err(),
+            words: words.into_iter().map(Into::into).collect(),
+            environment: environment.iter().map(|(name, value)| (os(name), os(value))).collect(),
+        };
+        let started = order.encode().and_then(|order| self.start_stage(folder)?.become_task(&order, &self.guard));
+        started.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => StartError::NoProgram { program, path },
+            _ => StartError::Spawn { program, source },
+        })
     }
 
-    /// A process that cannot be guarded could outlive us, so it does not run.
-    fn guarded(&self, mut child: Child, program: &str) -> Result<Started, StartError> {
+    /// The process of a task before it is one.
+    fn start_stage(&self, folder: &TaskFolder) -> io::Result<Stage> {
+        let (link, input) = StageLink::new()?;
+        let mut command = self.stage.command("rollcall-stage")?;
+        let child = command.stdin(input).current_dir(&folder.path).spawn()?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("the kernel's ids are positive i32");
-        match self.guard.add(group) {
-            Ok(()) => Ok(Started { child, group }),
-            Err(source) => {
-                group::signal(group, Signal::KILL);
-                let _ = child.wait();
-                Err(StartError::Spawn { program: program.to_owned(), source })
-            }
-        }
+        Ok(Stage { child, group, link })
     }
 
     fn user(&self, named: Option<&str>) -> Result<User, StartError> {

@@ -11,3 +11,12 @@ fn guard_entry() {
         rollcall_agent::guard_main().expect("standard input is readable");
     }
 }
+
+/// The stage before a task when this program is run as one; otherwise nothing.
+#[test]
+fn stage_entry() {
+    if std::env::args().any(|argument| argument == "run-as-stage") {
+        rollcall_agent::stage_main().expect("becomes the task");
+        std::process::exit(1);
+    }
+}

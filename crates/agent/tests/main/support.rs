@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rollcall_agent::{
-    Agent, Ending, FromAgent, GuardCommand, Intent, LogFrame, LogRequest, LogStart, SandboxSettings, ServerLink,
-    Status, Stream, TaskSpec, TaskState, TaskUid, ToAgent, WantedTask, link, system_clock,
+    Agent, Ending, FromAgent, Intent, LogFrame, LogRequest, LogStart, RoleCommand, SandboxSettings, ServerLink, Status,
+    Stream, TaskSpec, TaskState, TaskUid, ToAgent, WantedTask, link, system_clock,
 };
 use rollcall_types::Command;
 use tempfile::TempDir;
@@ -25,13 +25,17 @@ pub struct Server {
 
 pub fn open(folder: &Path) -> Agent {
     let program = std::env::current_exe().expect("this program has a path");
-    let arguments = ["guard_entry", "--exact", "--nocapture", "run-as-guard"];
+    let role = |test: &str, role: &str| RoleCommand {
+        program: program.clone(),
+        arguments: [test, "--exact", "--nocapture", role].map(Into::into).to_vec(),
+    };
     let settings = SandboxSettings {
         folder: folder.to_owned(),
         task_user: "nobody".into(),
         allow_root: false,
         program: program.clone(),
-        guard: GuardCommand { program, arguments: arguments.map(Into::into).to_vec() },
+        guard: role("guard_entry", "run-as-guard"),
+        stage: role("stage_entry", "run-as-stage"),
     };
     Agent::open("n1", settings, system_clock).expect("opens")
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use rollcall_agent::{Agent, GuardCommand, HostFacts, SandboxSettings, link, system_clock};
+use rollcall_agent::{Agent, HostFacts, RoleCommand, SandboxSettings, link, system_clock};
 use rollcall_sandbox::User;
 use rollcall_server::{HistoryBounds, RunningServer, Server, ServerSettings};
 use rollcall_types::units::{format_cpus, show_bytes, show_duration};
@@ -220,7 +220,8 @@ async fn open_agent(folder: &Path) -> Result<Agent, Failure> {
         task_user: TASK_USER.to_owned(),
         allow_root: false,
         program: program.clone(),
-        guard: GuardCommand { program, arguments: vec!["sandbox-guard".into()] },
+        guard: RoleCommand { program: program.clone(), arguments: vec!["sandbox-guard".into()] },
+        stage: RoleCommand { program, arguments: vec!["sandbox-stage".into()] },
     };
     let opening = tokio::task::spawn_blocking(move || Agent::open(AGENT_NAME, settings, system_clock));
     let opened = opening.await.map_err(|error| Failure::work(format!("the agent did not start: {error}")))?;

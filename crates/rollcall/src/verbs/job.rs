@@ -39,7 +39,8 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
         return if people { print_line(&unchanged(&name, &job, spec, &rows)) } else { Ok(()) };
     }
     if people && !is_unchanged {
-        print_line(&head(&name, &change, spec, &job))?;
+        let made = answer["tasks"].as_array().map_or(0, Vec::len);
+        print_line(&head(&name, (&change, made), spec, &job))?;
     }
     if arguments.detach {
         return Ok(());
@@ -60,8 +61,7 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
         print(&indented(&rows.iter().map(shown).collect::<Vec<_>>()))?;
         print_line(&summary(&job, spec, &rows, asked.elapsed()))?;
     }
-    let again = is_unchanged.then(|| format!("  rollcall stop {name} && rollcall run {}", arguments.file.display()));
-    failed(&rows, again).map_or(Ok(()), Err)
+    failed(&rows).map_or(Ok(()), Err)
 }
 
 pub async fn stop(server: &Server, output: Output, arguments: &StopArguments) -> Result<(), Failure> {
@@ -132,8 +132,11 @@ fn instances(count: usize) -> String {
     format!("{count} instance{}", if count == 1 { "" } else { "s" })
 }
 
-/// `web   new: service, 3 instances of 0.25 cpus, 64M`, or `web   spec 1 -> 2: …`.
-fn head(name: &Name, change: &str, spec: u64, job: &JobFile) -> String {
+/// `web   new: service, 3 instances of 0.25 cpus, 64M`, or `web   spec 1 -> 2: …`, or `web   restarted: 2 of 3 instances had ended`.
+fn head(name: &Name, (change, made): (&str, usize), spec: u64, job: &JobFile) -> String {
+    if change == "restarted" {
+        return format!("{name}   restarted: {made} of {} had ended", instances(job.instances as usize));
+    }
     let change = match (change, spec) {
         ("changed", 2..) => format!("spec {} -> {spec}", spec - 1),
         _ => change.to_owned(),
@@ -169,15 +172,15 @@ fn summary(job: &JobFile, spec: u64, rows: &[Value], took: Duration) -> String {
     format!("{reached} of {} {word} after {}. spec {spec}", job.instances, show_duration(took))
 }
 
-/// What to look at when tasks failed, and how to try again where `run` does not.
-fn failed(rows: &[Value], again: Option<String>) -> Option<Failure> {
+/// What to look at when tasks failed.
+fn failed(rows: &[Value]) -> Option<Failure> {
     let ended = |row: &&Value| matches!(standing(row), Standing::Failed | Standing::Stopped);
     let failed: Vec<&Value> = rows.iter().filter(ended).collect();
     if failed.is_empty() {
         return None;
     }
     let hints = failed.iter().take(FAILED_SHOWN_MAX).map(|row| format!("  rollcall logs {}", task_name(row)));
-    let hints = hints.chain(again).collect::<Vec<_>>().join("\n");
+    let hints = hints.collect::<Vec<_>>().join("\n");
     let count = failed.len();
     Some(Failure::work(format!(
         "{count} of {} did not work. What {} wrote:\n{hints}",
@@ -228,12 +231,13 @@ mod tests {
     #[test]
     fn the_lines_of_run_are_those_of_the_manual() {
         let (job, name) = (job("service"), Name::parse("web").expect("is a name"));
-        assert_eq!(head(&name, "new", 1, &job), "web   new: service, 3 instances of 0.25 cpus, 64M");
+        assert_eq!(head(&name, ("new", 3), 1, &job), "web   new: service, 3 instances of 0.25 cpus, 64M");
+        assert_eq!(head(&name, ("restarted", 2), 1, &job), "web   restarted: 2 of 3 instances had ended");
         assert_eq!(unchanged(&name, &job, 1, &rows(&["running"; 3])), "web   unchanged: spec 1, 3 of 3 running");
         let took = Duration::from_millis(120);
         assert_eq!(summary(&job, 2, &rows(&["running"; 3]), took), "3 of 3 running after 0.1 s. spec 2");
-        assert_eq!(failed(&rows(&["running"; 3]), None), None);
-        let failure = failed(&rows(&["running", "failed"]), None).expect("one failed");
+        assert_eq!(failed(&rows(&["running"; 3])), None);
+        let failure = failed(&rows(&["running", "failed"])).expect("one failed");
         assert_eq!(failure.exit_code(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -118,6 +118,13 @@ impl Dev {
         Ok((status.expect("has a status"), answer.split_off(end + 4)))
     }
 
+    /// The lines of an answer as they come, its head among them.
+    pub fn stream(&self, path: &str) -> Receiver<String> {
+        let mut stream = TcpStream::connect(&self.address).expect("the server listens");
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address).expect("is sent");
+        lines(stream)
+    }
+
     /// As Ctrl-C does.
     pub fn interrupt(self) -> ExitStatus {
         self.end(Signal::INT)
@@ -178,8 +185,8 @@ pub fn dev(folder: &Path) -> std::process::Command {
     dev
 }
 
-/// The lines of a process as they come.
-pub fn lines(out: ChildStdout) -> Receiver<String> {
+/// The lines of a process or connection as they come.
+pub fn lines(out: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = sync_channel(LINES_WAITING_MAX);
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {

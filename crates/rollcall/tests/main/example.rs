@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rollcall_agent::{
-    Agent, Ending, FromAgent, GuardCommand, Intent, LogFrame, LogRequest, LogStart, SandboxSettings, ServerLink,
-    Stream, TaskSpec, TaskState, TaskUid, ToAgent, WantedTask, link, system_clock,
+    Agent, Ending, FromAgent, Intent, LogFrame, LogRequest, LogStart, RoleCommand, SandboxSettings, ServerLink, Stream,
+    TaskSpec, TaskState, TaskUid, ToAgent, WantedTask, link, system_clock,
 };
 use rollcall_types::{JobFile, example_web};
 
@@ -43,7 +43,8 @@ async fn the_example_serves_its_page_and_stops_when_asked() {
         task_user: "nobody".into(),
         allow_root: false,
         program: program.clone(),
-        guard: GuardCommand { program, arguments: vec!["sandbox-guard".into()] },
+        guard: RoleCommand { program: program.clone(), arguments: vec!["sandbox-guard".into()] },
+        stage: RoleCommand { program, arguments: vec!["sandbox-stage".into()] },
     };
     let mut agent = Agent::open("n1", settings, system_clock).expect("opens");
     let (mut server, agent_link) = link();

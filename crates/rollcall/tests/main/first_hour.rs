@@ -61,10 +61,17 @@ web   new: service, 3 instances of 0.25 cpus, 64M
     assert!(following.wait().expect("is our child").success(), "following ends with the task");
     let states: Vec<_> = dev.tasks("job = 'web'").iter().map(|task| task["state"].to_string()).collect();
     assert_eq!(states, ["\"stopped\""; 3]);
+    let (_, out, _) = dev.rollcall(&["tasks", "web.0"]);
+    assert!(out.contains("  stopped_by: stopped by request; exit code 0\n"), "{out}");
     let (code, out, _) = dev.run(&job, &[]);
     assert_eq!((code, out.contains("web.0.2  running")), (0, true), "{out}");
     let (code, out, _) = dev.run(&job.replace("Hello from rollcall", "Hello again"), &[]);
     assert_eq!((code, out.starts_with("web   spec 1 -> 2: service, 3 instances")), (0, true), "{out}");
+    let replaced = dev.tasks("job = 'web' and cause = 'superseded'");
+    let told = |task: &serde_json::Value| {
+        task["cause_text"].as_str().is_some_and(|text| text.starts_with("replaced by spec 2"))
+    };
+    assert_eq!((replaced.len(), replaced.iter().all(told)), (3, true), "{replaced:?}");
     assert_eq!(dev.rollcall(&["version"]).1, format!("binary {0}   server {0}\n", env!("CARGO_PKG_VERSION")));
 }
 
@@ -84,6 +91,11 @@ fn a_batch_job_is_waited_for_to_its_end_and_its_failure_is_exit_code_1() {
     let (code, out, err) = dev.run("name = \"bad\"\nkind = \"batch\"\ncommand = \"exit 3\"\n", &[]);
     assert_eq!((code, out.lines().nth(1)), (1, Some("  bad.0.1  failed  n1  exit_nonzero: exit code 3")));
     assert_eq!(err, "1 of 1 did not work. What it wrote:\n  rollcall logs bad.0.1\n");
+    // Run again, what failed is tried again, and what finished is done.
+    let (code, out, _) = dev.run("name = \"bad\"\nkind = \"batch\"\ncommand = \"exit 3\"\n", &[]);
+    assert_eq!((code, out.lines().next()), (1, Some("bad   restarted: 1 of 1 instance had ended")));
+    let (code, out, _) = dev.run("name = \"good\"\nkind = \"batch\"\ncommand = \"id -u; echo oops >&2\"\n", &[]);
+    assert_eq!((code, out.as_str()), (0, "good   unchanged: spec 1, 1 of 1 finished\n"));
     let (code, out, _) = dev.run("name = \"none\"\nkind = \"batch\"\ncommand = [\"/no/such/program\"]\n", &[]);
     assert_eq!((code, out.contains("start_failed: ")), (1, true), "{out}");
     let (code, out, _) = dev.run("name = \"killed\"\nkind = \"batch\"\ncommand = \"kill -9 $$\"\n", &[]);

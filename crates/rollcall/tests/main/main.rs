@@ -7,6 +7,7 @@ mod dev;
 mod example;
 mod first_hour;
 mod kills;
+mod orphans;
 mod random;
 mod server;
 mod support;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rollcall_sandbox::{Sandboxes, guard_main};
+use rollcall_sandbox::{Sandboxes, guard_main, stage_main};
 
 use crate::support::{Place, first_line, place, running, runs, settings, shell, wait_for_end};
 
@@ -18,6 +18,15 @@ fn argument_after(marker: &str) -> Option<String> {
 fn guard_entry() {
     if argument_after("run-as-guard").is_some() {
         guard_main().expect("standard input is readable");
+    }
+}
+
+/// The stage before a task when this program is run as one; otherwise nothing.
+#[test]
+fn stage_entry() {
+    if argument_after("run-as-stage").is_some() {
+        stage_main().expect("becomes the task");
+        std::process::exit(1);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rollcall_sandbox::{GuardCommand, Outcome, Sandbox, SandboxSpec, Sandboxes, Settings, Stream};
+use rollcall_sandbox::{Outcome, RoleCommand, Sandbox, SandboxSpec, Sandboxes, Settings, Stream};
 use rollcall_types::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -18,14 +18,13 @@ pub struct Place {
     pub folder: TempDir,
 }
 
-/// This test program run as a guard: the name of a test is how one gets into it, the next word makes it act, and the
-/// folder tells it from the guards of other tests in this process.
-fn guard_command(folder: &Path) -> GuardCommand {
+/// This test program in another role: the name of a test is how one gets into it, the next word makes it act, and the
+/// folder tells it from those of other tests in this process.
+fn role_command(test: &str, role: &str, folder: &Path) -> RoleCommand {
     let program = std::env::current_exe().expect("this program has a path");
-    let arguments = ["guarding::guard_entry", "--exact", "--nocapture", "run-as-guard"];
-    let mut arguments = arguments.map(Into::into).to_vec();
+    let mut arguments = [test, "--exact", "--nocapture", role].map(Into::into).to_vec();
     arguments.push(folder.into());
-    GuardCommand { program, arguments }
+    RoleCommand { program, arguments }
 }
 
 pub fn settings(folder: &Path) -> Settings {
@@ -34,7 +33,8 @@ pub fn settings(folder: &Path) -> Settings {
         task_user: "nobody".into(),
         allow_root: false,
         program: "/bin/true".into(),
-        guard: guard_command(folder),
+        guard: role_command("guarding::guard_entry", "run-as-guard", folder),
+        stage: role_command("guarding::stage_entry", "run-as-stage", folder),
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) async fn submit(State(house): SharedHouse, uri: Uri, body: Body) -> R
     let change = match submitted.change {
         JobChange::New => "new",
         JobChange::Changed => "changed",
+        JobChange::Restarted => "restarted",
         JobChange::Unchanged => "unchanged",
     };
     let tasks: Vec<String> = submitted.tasks.iter().map(ToString::to_string).collect();

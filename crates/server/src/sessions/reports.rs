@@ -117,7 +117,7 @@ fn running(pid: Option<i32>, started_at: i64) -> Report {
     }
 }
 
-/// The end of a task: its state, the cause of any end but a good one, and the cause as a sentence.
+/// The end of a task: its state, the cause of any end but a good one, and the cause as a sentence. Why a task was told to stop is known to its row.
 fn ended(agent: &AgentName, ending: Ending, ended_at: i64, why: Why) -> Report {
     let failed = |cause, detail, text: String| (TaskState::Failed, Some(cause), detail, Some(text));
     let stopped = |text| (TaskState::Stopped, Some(CauseCode::StoppedBy), 0, Some(text));
@@ -125,8 +125,8 @@ fn ended(agent: &AgentName, ending: Ending, ended_at: i64, why: Why) -> Report {
         (Ending::Exited { .. } | Ending::Signaled { .. }, Why::DaemonStops) => {
             stopped(format!("ended with the daemon of {agent}, which was stopped"))
         }
-        (Ending::Exited { code }, Why::Told) => stopped(format!("told to stop; exit code {code}")),
-        (Ending::Signaled { signal }, Why::Told) => stopped(format!("told to stop; ended by {}", signal_name(signal))),
+        (Ending::Exited { code }, Why::Told) => stopped(format!("exit code {code}")),
+        (Ending::Signaled { signal }, Why::Told) => stopped(format!("ended by {}", signal_name(signal))),
         (Ending::Exited { code: 0 }, _) => (TaskState::Finished, None, 0, None),
         (Ending::Exited { code }, _) => failed(CauseCode::ExitNonzero, code, format!("exit code {code}")),
         (Ending::Signaled { signal }, _) => {

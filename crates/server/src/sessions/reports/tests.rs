@@ -39,7 +39,7 @@ fn each_end_has_its_state_cause_and_sentence() {
     assert_eq!(told(Ending::Lost, None, Why::Itself), [lost]);
     let stopped = "stopped stopped_by 0 ended with the daemon of n1, which was stopped";
     assert_eq!(told(Ending::Signaled { signal: 15 }, None, Why::DaemonStops), [stopped]);
-    let told_to = "stopped stopped_by 0 told to stop; exit code 0";
+    let told_to = "stopped stopped_by 0 exit code 0";
     assert_eq!(told(Ending::Exited { code: 0 }, None, Why::Told), [told_to]);
     assert_eq!(told(not_started(), None, Why::DaemonStops), ["failed start_failed 0 no such file"]);
 }
