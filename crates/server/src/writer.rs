@@ -70,6 +70,10 @@ pub struct WriteCounts {
     pub checkpoints: AtomicU64,
     /// Nanoseconds of processor time that the writer's thread has used.
     pub writer_cpu_nanos: AtomicU64,
+    /// Nanoseconds of processor time that the log's thread has used.
+    pub log_cpu_nanos: AtomicU64,
+    /// Bytes of the records that were appended to the log.
+    pub log_bytes: AtomicU64,
 }
 
 /// How the writer works.
