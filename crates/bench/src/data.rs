@@ -135,6 +135,17 @@ impl Changes {
     }
 }
 
+/// Status changes that are one command.
+pub(crate) struct StatusChanges(pub(crate) Vec<StatusChange>);
+
+impl Command for StatusChanges {
+    type Answer = ();
+
+    fn apply(self, change: &mut Transaction<'_>) -> Result<(), CommandError> {
+        self.0.into_iter().try_for_each(|one| one.apply(change))
+    }
+}
+
 /// One status change of a task.
 pub(crate) enum StatusChange {
     /// An agent's report.

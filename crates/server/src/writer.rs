@@ -74,6 +74,10 @@ pub struct WriteCounts {
     pub log_cpu_nanos: AtomicU64,
     /// Bytes of the records that were appended to the log.
     pub log_bytes: AtomicU64,
+    /// Bytes of the records that a restart would replay now.
+    pub replay_bytes: AtomicU64,
+    /// At so many of them the next checkpoint is begun.
+    pub replay_bytes_max: AtomicU64,
 }
 
 /// How the writer works.

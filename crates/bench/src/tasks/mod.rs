@@ -6,6 +6,7 @@ mod durable;
 mod memory;
 mod mixed;
 mod reads;
+pub(crate) mod restart;
 mod writes;
 
 use crate::catalog::{self, Case, Options};
@@ -35,6 +36,8 @@ const CASES: &[Case] = &[
     Case { name: "memory_at_rest", sizes: LARGE_SIZES, run: memory::memory_at_rest },
     Case { name: "churn", sizes: &[100_000], run: churn::churn },
     Case { name: "durable_changes", sizes: CLIENTS, run: durable::durable_changes },
+    Case { name: "restart", sizes: LARGE_SIZES, run: restart::restart },
+    Case { name: "restart_after_changes", sizes: &[1_000_000], run: restart::restart_after_changes },
 ];
 
 /// Runs the cases that are wanted.

@@ -161,7 +161,10 @@ impl<D: Disk> Committer<D> {
 
     fn wants_checkpoint(&self) -> bool {
         let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes.saturating_mul(2));
-        self.log.needs_checkpoint().is_some() || self.log.bytes_since_checkpoint() >= enough
+        let replayed = self.log.bytes_since_checkpoint();
+        self.counts.replay_bytes.store(replayed, Ordering::Relaxed);
+        self.counts.replay_bytes_max.store(enough, Ordering::Relaxed);
+        self.log.needs_checkpoint().is_some() || replayed >= enough
     }
 
     fn begin_checkpoint(&mut self) {
