@@ -60,7 +60,7 @@ impl Command for TrimHistory {
                 break;
             }
             count -= 1;
-            bytes = bytes.saturating_sub(task.row().row_bytes());
+            bytes = bytes.saturating_sub(task.row().history_bytes());
             oldest.push(task.number);
         }
         for number in &oldest {

@@ -162,7 +162,7 @@ fn history_keeps_the_newest_within_its_bounds() {
     let trimmed = world.run(trim(10, u64::MAX)).unwrap();
     assert_eq!((trimmed.tasks, trimmed.more), (50, false));
     assert_eq!(world.tasks()[0].attempt, 26);
-    let bytes = world.tasks()[0].row_bytes();
+    let bytes = world.tasks()[0].history_bytes();
     world.run(trim(10, bytes * 4)).unwrap();
     assert_eq!(world.tasks().len(), 4);
 }

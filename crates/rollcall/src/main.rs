@@ -42,13 +42,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// More than so many calls that block, such as starts of tasks, wait for each other.
+const BLOCKING_THREADS_MAX: usize = 64;
+
 /// Verbs that serve get all cores, verbs that ask get one thread, and the guard none at all.
 fn start(arguments: Arguments) -> Result<(), Failure> {
     let mut builder = match arguments.verb {
         Verb::SandboxGuard => {
             return rollcall_agent::guard_main().map_err(|error| Failure::work(format!("guard: {error}")));
         }
-        Verb::Dev(_) => tokio::runtime::Builder::new_multi_thread(),
+        Verb::Dev(_) => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.max_blocking_threads(BLOCKING_THREADS_MAX);
+            builder
+        }
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime =

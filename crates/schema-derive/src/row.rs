@@ -67,6 +67,9 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let unknown = unknown.ok_or_else(|| {
         Error::new_spanned(&input.ident, "a row keeps fields it does not know: add `#[row(unknown)] unknown: Unknown`")
     })?;
+    if stored.len() + table.computed.len() > 64 {
+        return Err(Error::new_spanned(&input.ident, "a table has at most 64 columns"));
+    }
     for (position, column) in stored.iter().enumerate() {
         if stored[..position].iter().any(|other| other.tag == column.tag) {
             return Err(Error::new_spanned(&column.name, "this tag is used twice"));
@@ -382,6 +385,11 @@ fn access(table: &Table, stored: &[Stored]) -> TokenStream {
         let (position, with) = (position + stored.len(), &column.with);
         quote!(#position => ::rollcall_schema::ComputedValue::into_value(#with(self)))
     });
+    let stored_positions: Vec<_> = (0..stored.len()).collect();
+    let stored_names: Vec<_> = stored.iter().map(|column| &column.name).collect();
+    let computed_positions: Vec<_> = (0..table.computed.len()).map(|position| position + stored.len()).collect();
+    let computed: Vec<_> = table.computed.iter().map(|column| &column.with).collect();
+    let computed_kinds: Vec<_> = table.computed.iter().map(|column| &column.kind).collect();
     quote! {
         #[inline]
         fn value(&self, column: usize) -> ::rollcall_schema::Value<'_> {
@@ -390,6 +398,19 @@ fn access(table: &Table, stored: &[Stored]) -> TokenStream {
                 #(#computed_arms,)*
                 _ => ::rollcall_schema::Value::Null,
             }
+        }
+
+        fn differences(&self, other: &Self) -> u64 {
+            let mut differ = 0u64;
+            #(differ |= u64::from(self.#stored_names != other.#stored_names) << #stored_positions;)*
+            #({
+                let (left, right): (#computed_kinds, #computed_kinds) = (#computed(self), #computed(other));
+                let same = ::rollcall_schema::ComputedValue::into_value(left)
+                    .compare(&::rollcall_schema::ComputedValue::into_value(right))
+                    .is_eq();
+                differ |= u64::from(!same) << #computed_positions;
+            })*
+            differ
         }
     }
 }

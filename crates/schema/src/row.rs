@@ -12,6 +12,9 @@ pub trait Row: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The column at this position; [`Value::Null`] past the last one.
     fn value(&self, column: usize) -> Value<'_>;
 
+    /// The columns in which two rows differ, a bit for each position. Fields that this version does not know are no columns.
+    fn differences(&self, other: &Self) -> u64;
+
     /// Appends the stored form.
     fn encode(&self, out: &mut Vec<u8>);
 

@@ -1,6 +1,6 @@
 //! Partitions: the groups of rows that pages never mix.
 
-use crate::tree::{Edit, Leaf, PackedMap, Tree};
+use crate::tree::{Edit, High, KeyRange, Leaf, PackedMap, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, Version};
 use rollcall_schema::{Literal, Value};
 use std::sync::Arc;
@@ -143,7 +143,9 @@ impl Partitions {
 
     /// Forgets partitions that went at `floor` or before: nobody can ask for changes of then.
     pub(crate) fn forget_gone(&mut self, floor: Version) {
-        let keys = self.gone.range(&[], Some(gone_key(floor.next(), PartitionId(0)).to_vec()));
+        let keys = self
+            .gone
+            .range(KeyRange { low: Vec::new(), high: High::Key(gone_key(floor.next(), PartitionId(0)).to_vec()) });
         let ids: Vec<[u8; GONE_KEY_BYTES]> = keys.take(FORGOTTEN_AT_ONCE_MAX).map(|entry| entry.key()).collect();
         for key in ids {
             let [_, _, _, _, _, _, _, _, id @ ..] = key;

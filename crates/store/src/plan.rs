@@ -5,6 +5,7 @@
 
 use crate::condition::{Condition, Operator, like_prefix};
 use crate::query::{Order, Query, Sort};
+use crate::tree::{High, KeyRange};
 use crate::words::RowNumber;
 use rollcall_schema::{IndexSchema, Literal, TableSchema, Value, key};
 
@@ -30,9 +31,6 @@ pub(crate) enum Access {
     Index { index: usize, ranges: Ranges, falling: bool },
 }
 
-/// Keys not less than the first and less than the second, or without end.
-pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
-
 #[derive(Debug)]
 pub(crate) struct Ranges {
     pub(crate) first: KeyRange,
@@ -55,38 +53,73 @@ enum Tail<'a, 'q> {
     Values(&'a [Literal<'q>]),
 }
 
+/// How good an index is for a query: how many columns it fixes, whether it bounds the next one, whether it gives the order, and whether it leaves
+/// out rows that the query does not want.
+type Score = (usize, bool, bool, bool);
+
 pub(crate) fn plan(schema: &'static TableSchema, query: &Query<'_>) -> Plan {
-    let mut best: Option<(usize, Match<'_, '_>, (usize, bool, bool, bool))> = None;
-    let asked = asked_columns(&query.conditions);
+    let asked = Asked::of(schema, &query.conditions);
     let ordered = query.limit.is_some() && query.order != Order::Any;
+    let mut best: Option<(usize, Score)> = None;
     for (position, index) in schema.indexes.iter().enumerate() {
-        let is_asked = |column: usize| asked & (1 << column) != 0;
-        if !(ordered || is_asked(index.columns[0])) || !index.only_where.is_none_or(is_asked) {
-            continue;
-        }
-        let Some(found) = match_index(schema, index, &query.conditions) else { continue };
-        let sorted = found.gives(&query.order);
-        let score = (found.equal, !matches!(found.tail, Tail::Nothing), sorted, index.only_where.is_some());
-        let useful = score.0 > 0 || score.1 || (sorted && ordered);
-        if useful && best.as_ref().is_none_or(|(_, _, other)| score > *other) {
-            best = Some((position, found, score));
+        let Some((equal, tail)) = asked.match_columns(index) else { continue };
+        // An order is looked at only where it can decide.
+        let sorted = query.order == Order::Any
+            || (equal > 0 || tail || ordered) && match_index(schema, index, query, equal).gives(&query.order);
+        let score = (equal, tail, sorted, index.only_where.is_some());
+        if (equal > 0 || tail || (sorted && ordered)) && best.is_none_or(|(_, other)| score > other) {
+            best = Some((position, score));
         }
     }
     match best {
-        Some((position, found, (_, _, sorted, _))) => index_plan(schema, query, position, &found, sorted),
+        Some((position, (equal, _, sorted, _))) => {
+            let found = match_index(schema, &schema.indexes[position], query, equal);
+            index_plan(schema, query, position, &found, sorted)
+        }
         None => scan_plan(query),
     }
 }
 
-/// The columns, as bits, that the conditions ask for: an index that starts with another one is passed over without a closer look.
-fn asked_columns(conditions: &[Condition<'_>]) -> u64 {
-    conditions.iter().fold(0, |asked, condition| match condition {
-        Condition::Compare { column, .. }
-        | Condition::In { column, .. }
-        | Condition::Like { column, .. }
-        | Condition::IsNull { column } => asked | 1 << column,
-        Condition::And(_) | Condition::Or(_) | Condition::Not(_) => asked,
-    })
+/// What the conditions ask of each column, as bits.
+struct Asked {
+    /// The condition leaves the column one value.
+    equal: u64,
+    /// It leaves it a range of values, or a list.
+    tail: u64,
+    /// It wants the boolean column to be true.
+    truth: u64,
+}
+
+impl Asked {
+    fn of(schema: &TableSchema, conditions: &[Condition<'_>]) -> Asked {
+        let mut asked = Asked { equal: 0, tail: 0, truth: 0 };
+        for condition in conditions.iter().take(64) {
+            match condition {
+                Condition::Compare { operator: Operator::NotEqual, .. } => {}
+                Condition::Compare { value, .. } if value.value().is_null() => {}
+                Condition::Compare { column, operator: Operator::Equal, value } => {
+                    asked.equal |= 1 << column;
+                    asked.truth |= u64::from(matches!(value, Literal::Boolean(true))) << column;
+                }
+                Condition::Compare { column, .. } | Condition::In { column, .. } => asked.tail |= 1 << column,
+                Condition::Like { column, pattern } if !like_prefix(pattern).is_empty() => asked.tail |= 1 << column,
+                Condition::IsNull { column } if schema.columns[*column].nullable => asked.equal |= 1 << column,
+                _ => {}
+            }
+        }
+        asked
+    }
+
+    /// How many first columns of the index are fixed, and whether the next one is bounded; `None` if the index may lack rows that are wanted.
+    fn match_columns(&self, index: &IndexSchema) -> Option<(usize, bool)> {
+        if index.only_where.is_some_and(|column| self.truth & (1 << column) == 0) {
+            return None;
+        }
+        let fixed = |column: &&usize| self.equal & (1 << **column) != 0;
+        let equal = index.columns.iter().take_while(fixed).count();
+        let tail = index.columns.get(equal).is_some_and(|column| self.tail & (1 << column) != 0);
+        Some((equal, tail))
+    }
 }
 
 fn scan_plan(query: &Query<'_>) -> Plan {
@@ -99,38 +132,36 @@ fn scan_plan(query: &Query<'_>) -> Plan {
         Some(cursor) => RowNumber(cursor.number.0.saturating_add(1).min(RowNumber::MAX.0)).key().to_vec(),
         None => Vec::new(),
     };
-    let ranges = Ranges { first: (low, None), others: Vec::new() };
+    let ranges = Ranges { first: KeyRange { low, high: High::Open }, others: Vec::new() };
     Plan { access: Access::Numbers { ranges, falling: false }, answered: 0, sorted: true, sought: true }
 }
 
-/// What the query asks of this index; `None` if the index may lack rows that the query wants.
+/// What the query asks of this index, of which it fixes the first `equal` columns.
 fn match_index<'a, 'q>(
     schema: &'static TableSchema,
     index: &'a IndexSchema,
-    conditions: &'a [Condition<'q>],
-) -> Option<Match<'a, 'q>> {
+    query: &'a Query<'q>,
+    equal: usize,
+) -> Match<'a, 'q> {
     let mut answered = 0;
-    if let Some(only) = index.only_where {
-        let implied = conditions.iter().take(64).position(|condition| {
-            matches!(condition, Condition::Compare { column, operator: Operator::Equal, value: Literal::Boolean(true) }
-                if *column == only)
-        })?;
-        answered |= 1 << implied;
-    }
-    let mut found = Match { index, equal: 0, answered, tail: Tail::Nothing };
-    for &column in index.columns {
-        match conditions.iter().take(64).position(|condition| fixes(schema, condition, column)) {
-            Some(position) => {
-                found.equal += 1;
-                found.answered |= 1 << position;
+    for (position, condition) in query.conditions.iter().take(64).enumerate() {
+        let answers = match condition {
+            Condition::Compare { column, operator: Operator::Equal, value: Literal::Boolean(true) } => {
+                index.only_where == Some(*column)
             }
-            None => {
-                found.find_tail(column, conditions);
-                break;
-            }
-        }
+            _ => false,
+        };
+        answered |= u64::from(answers) << position;
     }
-    Some(found)
+    for &column in &index.columns[..equal] {
+        let fixing = query.conditions.iter().take(64).position(|condition| fixes(schema, condition, column));
+        answered |= fixing.map_or(0, |position| 1 << position);
+    }
+    let mut found = Match { index, equal, answered, tail: Tail::Nothing };
+    if let Some(&column) = index.columns.get(equal) {
+        found.find_tail(column, &query.conditions);
+    }
+    found
 }
 
 /// Whether the condition leaves the column one value.
@@ -211,43 +242,32 @@ fn index_plan(
     }
     let next = found.index.columns.get(found.equal).map(|column| &schema.columns[*column]);
     let nullable = next.is_some_and(|column| column.nullable);
+    let cursor = query.after.as_ref().filter(|_| sorted && query.order != Order::Any);
+    // Copied only where it is needed again.
+    let mut at = if cursor.is_some() { prefix.clone() } else { Vec::new() };
     let mut ranges = match &found.tail {
-        Tail::Nothing if query.after.is_none() => {
-            let first = starting_with(prefix);
-            return index_access(position, found, Ranges { first, others: Vec::new() }, query, sorted, false);
-        }
-        Tail::Nothing => Ranges { first: starting_with(prefix.clone()), others: Vec::new() },
+        Tail::Nothing => Ranges { first: KeyRange::starting_with(prefix), others: Vec::new() },
         Tail::Prefix(text) => {
-            let mut low = prefix.clone();
-            key::put_text_prefix(&mut low, text.as_bytes(), nullable);
-            Ranges { first: starting_with(low), others: Vec::new() }
+            key::put_text_prefix(&mut prefix, text.as_bytes(), nullable);
+            Ranges { first: KeyRange::starting_with(prefix), others: Vec::new() }
         }
         Tail::Bounds(bounds) => Ranges { first: bounded(&prefix, nullable, bounds), others: Vec::new() },
         Tail::Values(values) => of_values(&prefix, nullable, values),
     };
     let falling = sorted && falls(&query.order);
-    let sought = sorted && query.after.is_some() && query.order != Order::Any;
-    if sought && let Some(cursor) = &query.after {
-        let mut at = prefix;
+    if let Some(cursor) = cursor {
         if let Order::By(sorts) = &query.order {
             put_cursor(&mut at, schema, sorts, &cursor.values);
         }
         at.extend_from_slice(&cursor.number.key());
         seek(&mut ranges.first, at, falling);
     }
-    index_access(position, found, ranges, query, sorted, sought)
-}
-
-fn index_access(
-    index: usize,
-    found: &Match<'_, '_>,
-    ranges: Ranges,
-    query: &Query<'_>,
-    sorted: bool,
-    sought: bool,
-) -> Plan {
-    let falling = sorted && falls(&query.order);
-    Plan { access: Access::Index { index, ranges, falling }, answered: found.answered, sorted, sought }
+    Plan {
+        access: Access::Index { index: position, ranges, falling },
+        answered: found.answered,
+        sorted,
+        sought: cursor.is_some(),
+    }
 }
 
 fn put_cursor(out: &mut Vec<u8>, schema: &TableSchema, sorts: &[Sort], values: &[Literal<'_>]) {
@@ -259,22 +279,19 @@ fn put_cursor(out: &mut Vec<u8>, schema: &TableSchema, sorts: &[Sort], values: &
 /// Narrows a range to what lies behind the key `at`.
 fn seek(range: &mut KeyRange, mut at: Vec<u8>, falling: bool) {
     if falling {
-        if range.1.as_ref().is_none_or(|high| *high > at) {
-            range.1 = Some(at);
+        if range.high_key().is_none_or(|high| high > at) {
+            range.high = High::Key(at);
         }
     } else {
         // The smallest key greater than `at`.
         at.push(0);
-        if range.0 < at {
-            range.0 = at;
+        if range.low < at {
+            if let Some(high) = range.high_key() {
+                range.high = High::Key(high);
+            }
+            range.low = at;
         }
     }
-}
-
-fn starting_with(prefix: Vec<u8>) -> KeyRange {
-    let mut high = prefix.clone();
-    let bounded = key::step_past_prefix(&mut high);
-    (prefix, bounded.then_some(high))
 }
 
 fn bounded(prefix: &[u8], nullable: bool, bounds: &[(Operator, &Literal<'_>)]) -> KeyRange {
@@ -283,17 +300,20 @@ fn bounded(prefix: &[u8], nullable: bool, bounds: &[(Operator, &Literal<'_>)]) -
     if nullable {
         low.push(1);
     }
-    let mut high = starting_with(prefix.to_vec()).1;
+    let mut high = KeyRange::starting_with(prefix.to_vec()).high_key();
+    // A range that ends before it starts has no keys.
+    let mut none = false;
     for (operator, value) in bounds {
         let mut key = prefix.to_vec();
         key::put_value(&mut key, value.value(), nullable);
-        let (at, past) = starting_with(key);
+        let range = KeyRange::starting_with(key);
+        let past = range.high_key();
+        let at = range.low;
         let (new_low, new_high) = match operator {
-            Operator::Greater => match past {
-                Some(past) => (past, None),
-                // Nothing is greater than the greatest value: a range that ends where it starts.
-                None => return (prefix.to_vec(), Some(prefix.to_vec())),
-            },
+            Operator::Greater => {
+                none |= past.is_none();
+                (past.unwrap_or_default(), None)
+            }
             Operator::GreaterOrEqual => (at, None),
             Operator::Less => (Vec::new(), Some(at)),
             Operator::LessOrEqual => (Vec::new(), past),
@@ -306,7 +326,10 @@ fn bounded(prefix: &[u8], nullable: bool, bounds: &[(Operator, &Literal<'_>)]) -
             (high, new) => high.or(new),
         };
     }
-    (low, high)
+    if none {
+        return KeyRange { high: High::Key(low.clone()), low };
+    }
+    KeyRange { low, high: high.map_or(High::Open, High::Key) }
 }
 
 fn of_values(prefix: &[u8], nullable: bool, values: &[Literal<'_>]) -> Ranges {
@@ -316,14 +339,15 @@ fn of_values(prefix: &[u8], nullable: bool, values: &[Literal<'_>]) -> Ranges {
         .map(|value| {
             let mut key = prefix.to_vec();
             key::put_value(&mut key, value.value(), nullable);
-            starting_with(key)
+            KeyRange::starting_with(key)
         })
         .collect();
     ranges.sort_unstable();
     ranges.dedup();
     if ranges.is_empty() {
         // No value, no row: a range that ends where it starts.
-        return Ranges { first: (prefix.to_vec(), Some(prefix.to_vec())), others: Vec::new() };
+        let nothing = KeyRange { low: prefix.to_vec(), high: High::Key(prefix.to_vec()) };
+        return Ranges { first: nothing, others: Vec::new() };
     }
     let first = ranges.remove(0);
     Ranges { first, others: ranges }

@@ -61,6 +61,9 @@ impl<'q> Query<'q> {
         match condition {
             Condition::And(parts) => parts.into_iter().fold(self, Query::filter),
             condition => {
+                if self.conditions.capacity() == 0 {
+                    self.conditions.reserve_exact(2);
+                }
                 self.conditions.push(condition);
                 self
             }

@@ -4,7 +4,7 @@
 //! as little-endian 64-bit numbers. An entry whose count is zero goes.
 
 use crate::partition::Visible;
-use crate::tree::PackedMap;
+use crate::tree::{KeyRange, PackedMap};
 use crate::words::{PARTITION_BYTES, PartitionId};
 use rollcall_schema::{RollupSchema, Row, TableSchema, Value, key};
 
@@ -68,30 +68,22 @@ pub(crate) fn change<R: Row>(
         let Some((partition, row)) = side.filter(|(_, row)| includes(rollup.only_where, *row)) else { continue };
         scratch.clear();
         put_key(scratch, schema, rollup, partition, row);
-        let mut value = [0u8; 8 * 16];
-        let value = &mut value[..width(rollup)];
-        if let Some(before) = map.get(scratch) {
-            value.copy_from_slice(before);
-        }
         let numbers = std::iter::once(1).chain(rollup.sums.iter().map(|column| summand(row, *column)));
-        for (cell, number) in value.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
-            let before = u64::from_le_bytes(*cell);
-            *cell = if add { before.wrapping_add(number) } else { before.wrapping_sub(number) }.to_le_bytes();
-        }
-        if value[..8] == [0; 8] {
-            map.remove(scratch);
-        } else {
-            map.insert(scratch, value);
-        }
+        map.upsert(scratch, |value| {
+            for (cell, number) in value.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+                let before = u64::from_le_bytes(*cell);
+                *cell = if add { before.wrapping_add(number) } else { before.wrapping_sub(number) }.to_le_bytes();
+            }
+            // A group without rows goes.
+            value[..8] != [0; 8]
+        });
     }
 }
 
 /// The totals of the group whose key starts with `prefix`, over the partitions that may be seen.
 pub(crate) fn totals(map: &PackedMap, rollup: &RollupSchema, prefix: Vec<u8>, visible: Option<&Visible>) -> Totals {
     let mut totals = Totals { count: 0, sums: vec![0; rollup.sums.len()] };
-    let mut high = prefix.clone();
-    let bounded = key::step_past_prefix(&mut high);
-    for entry in map.range(&prefix, bounded.then_some(high)) {
+    for entry in map.range(KeyRange::starting_with(prefix)) {
         let partition = PartitionId::from_bytes(&entry.tail::<PARTITION_BYTES>());
         if visible.is_none_or(|visible| visible.contains(partition)) {
             let (cells, _) = entry.value.as_chunks::<8>();

@@ -2,10 +2,10 @@
 
 use crate::condition::{Columns, Condition};
 use crate::page::Page;
-use crate::plan::{Access, KeyRange, Plan, Ranges, plan};
+use crate::plan::{Access, Plan, Ranges, plan};
 use crate::query::{Cursor, Order, Query, QueryError, Sort, compare_rows};
 use crate::table::{RowRef, Table};
-use crate::tree::{Entries, Leaves, PackedMap};
+use crate::tree::{Entries, KeyRange, Leaves, PackedMap};
 use crate::words::{PartitionId, RowNumber};
 use rollcall_schema::{Literal, Row};
 use std::cmp::Ordering;
@@ -75,8 +75,8 @@ impl<R: Row> Table<R> {
 }
 
 fn entries<R>(map: &PackedMap, ranges: Ranges, falling: bool) -> Source<'_, R> {
-    let Ranges { first: (low, high), others } = ranges;
-    let entries = if falling { map.range_back(low, high.as_deref()) } else { map.range(&low, high) };
+    let Ranges { first, others } = ranges;
+    let entries = if falling { map.range_back(first) } else { map.range(first) };
     Source::Entries { map, entries, others: others.into_iter(), page: None }
 }
 
@@ -173,8 +173,7 @@ impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
             },
             Source::Entries { map, entries, others, page } => loop {
                 let Some(entry) = entries.next() else {
-                    let (low, high) = others.next()?;
-                    *entries = map.range(&low, high);
+                    *entries = map.range(others.next()?);
                     continue;
                 };
                 let partition = PartitionId::from_bytes(entry.value);

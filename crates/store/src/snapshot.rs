@@ -234,7 +234,7 @@ impl<R: Row> AnyTable for Table<R> {
         version: Version,
         scratch: &mut AnyScratch,
     ) -> Result<(), ChangeError> {
-        self.change(number, new.map(typed), version, &mut scratch.0).map(drop)
+        self.change(number, new.map(typed), false, version, &mut scratch.0).map(drop)
     }
 
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version) {

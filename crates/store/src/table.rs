@@ -9,7 +9,7 @@ use crate::encoding::{Encoder, EncodingBudget};
 use crate::page::{Page, Stored};
 use crate::partition::{Partition, Partitions, Visible};
 use crate::rollup::{self, Totals};
-use crate::tree::{PackedMap, Tree};
+use crate::tree::{KeyRange, PackedMap, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, RowNumber, Version};
 use rollcall_schema::{Literal, Row, TableSchema, Value, key};
 use std::sync::Arc;
@@ -51,8 +51,6 @@ pub struct Table<R: Row> {
     partitions: Partitions,
     changed_at: Version,
     bytes: usize,
-    /// The columns, as bits, by which anything is kept beside the rows.
-    kept: u64,
     /// Bytes of pages and rows that were copied or replaced since the last commit.
     copied: usize,
     budget: Arc<EncodingBudget>,
@@ -70,7 +68,6 @@ impl<R: Row> Table<R> {
             partitions: Partitions::new(),
             changed_at: Version::NOTHING,
             bytes: 0,
-            kept: change::kept_columns(schema),
             copied: 0,
             budget: budget.clone(),
         }
@@ -177,7 +174,7 @@ impl<R: Row> Table<R> {
 
     /// The numbers of all rows of the page that holds the oldest row.
     pub(crate) fn oldest_page(&self) -> Vec<RowNumber> {
-        let oldest = self.numbers.range(&[], None).next();
+        let oldest = self.numbers.range(KeyRange::all()).next();
         let page = oldest
             .and_then(|entry| self.page_at(PartitionId::from_bytes(entry.value), RowNumber::from_key(entry.tail())));
         page.map_or_else(Vec::new, |page| page.numbers().iter().copied().map(RowNumber).collect())

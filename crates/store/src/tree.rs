@@ -11,7 +11,7 @@ mod packed;
 mod separators;
 
 pub(crate) use leaves::Leaves;
-pub(crate) use packed::{Entries, KEY_BYTES_MAX, PackedMap};
+pub(crate) use packed::{Entries, High, KEY_BYTES_MAX, KeyRange, PackedMap};
 
 use separators::Separators;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use std::sync::Arc;
     partition(namespace, section, user),
     computed(name = "active", with = Task::is_active, of = bool, doc = "Whether it runs, will run or is being stopped."),
     computed(name = "section", with = Task::section, of = Section, doc = "Whether it is live, unreachable or completed."),
-    computed(name = "row_bytes", with = Task::row_bytes, of = u64, doc = "Bytes that the row itself takes in memory."),
+    computed(name = "history_bytes", with = Task::history_bytes, of = u64, doc = "Bytes that it takes in the history of its namespace; zero while it is active."),
     index(name = "uid", columns(uid), unique),
     index(name = "job+instance", columns(job, instance)),
     index(name = "job+state", columns(job, state)),
@@ -20,7 +20,7 @@ use std::sync::Arc;
     index(name = "agent", columns(agent), only_where = active),
     index(name = "namespace+active", columns(namespace, active)),
     rollup(name = "by_agent", key(agent), sums(cpus_thousandths, memory_bytes, disk_bytes), only_where = active),
-    rollup(name = "by_namespace", key(namespace, active), sums(cpus_thousandths, memory_bytes, disk_bytes, row_bytes)),
+    rollup(name = "by_namespace", key(namespace, active), sums(cpus_thousandths, memory_bytes, disk_bytes, history_bytes)),
     rollup(name = "by_job_and_state", key(namespace, job, state), sums())
 )]
 pub struct Task {
@@ -97,9 +97,9 @@ impl Task {
         self.state.section()
     }
 
-    /// Bytes that the row itself takes in memory; history is bounded by their sum.
-    pub fn row_bytes(&self) -> u64 {
-        (size_of::<Task>() + Row::heap_bytes(self)) as u64
+    /// Bytes that its row takes in the history of its namespace, which is bounded by their sum; zero while it is active.
+    pub fn history_bytes(&self) -> u64 {
+        if self.is_active() { 0 } else { (size_of::<Task>() + Row::heap_bytes(self)) as u64 }
     }
 
     /// Its name within its namespace: `web.0.3`.

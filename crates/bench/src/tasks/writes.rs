@@ -87,7 +87,7 @@ impl StatusChanges {
             .collect();
         let order = tasks.iter().map(|(_, task)| task.uid).collect();
         let mut changes = StatusChanges { loaded, tasks, order, random };
-        changes.set_back()?;
+        changes.set_back(BATCH)?;
         Ok(changes)
     }
 
@@ -95,10 +95,11 @@ impl StatusChanges {
         &self.loaded.store
     }
 
-    /// Makes all tasks starting again, whatever is legal.
-    fn set_back(&mut self) -> Result<(), ChangeError> {
+    /// Makes all tasks starting again, whatever is legal. In commits as large as the measured ones, so that the old versions held are of one kind:
+    /// a few large ones among them would be let go by some small change, and seen as its time.
+    fn set_back(&mut self, batch: usize) -> Result<(), ChangeError> {
         let writer = &mut self.loaded.writer;
-        for tasks in self.tasks.chunks(writer.store().limits().command_rows_max) {
+        for tasks in self.tasks.chunks(batch) {
             let mut batch = writer.begin(clock::now());
             batch.attempt(|change| tasks.iter().try_for_each(|(number, task)| change.update(*number, task.clone())))?;
             if let Some(prepared) = batch.prepare() {
@@ -116,7 +117,7 @@ impl StatusChanges {
             let mut unread = Measurement::new();
             self.pass(&mut unread, batch, &mut |changing| changing.change());
             done += unread.ops as usize;
-            self.set_back()?;
+            self.set_back(batch)?;
         }
         Ok(())
     }
@@ -131,7 +132,7 @@ impl StatusChanges {
         let mut measurement = Measurement::new();
         while !measurement.has_spent(budget) {
             self.pass(&mut measurement, batch, &mut step);
-            measurement.errors += u64::from(self.set_back().is_err());
+            measurement.errors += u64::from(self.set_back(batch).is_err());
         }
         measurement
     }

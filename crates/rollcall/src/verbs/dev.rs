@@ -11,6 +11,7 @@ use rollcall_agent::{Agent, GuardCommand, HostFacts, SandboxSettings, link, syst
 use rollcall_sandbox::User;
 use rollcall_server::{HistoryBounds, RunningServer, Server, ServerSettings};
 use rollcall_types::units::{format_cpus, show_bytes, show_duration};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -41,6 +42,7 @@ pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure>
         return Err(Failure::usage(open_to_all(arguments.listen)));
     }
     show_warnings();
+    raise_file_limit();
     let begun = Instant::now();
     let failed = |what: &str, error: std::io::Error| Failure::work(format!("cannot {what}: {error}"));
     let mut interrupts = Interrupts::listen().map_err(|error| failed("listen for signals", error))?;
@@ -129,6 +131,15 @@ fn show_warnings() {
     let lines = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
     // Set before, it stays; that is a matter of tests only.
     let _ = lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init();
+}
+
+/// Every task and connection is an open file, and most systems allow few at first and many to who asks.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    }
 }
 
 async fn open_server(data: &DataFolder) -> Result<Server, Failure> {

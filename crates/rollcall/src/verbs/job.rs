@@ -1,5 +1,6 @@
 //! `run` and `stop`.
 
+use std::cell::Cell;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::failure::Failure;
 use crate::names::Name;
 use crate::output::{print, print_line};
 use crate::rows::{cause, task_name};
-use crate::table::indented;
+use crate::table::{indented, printable};
 use crate::verbs::waiting::{Standing, newest, standing, tasks, until};
 
 /// More failed tasks of one job are not named.
@@ -44,7 +45,14 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
         return Ok(());
     }
     let goes_on = format!("{name} goes on: rollcall tasks {name}");
-    let done = |rows: &[Value]| is_done(&job, rows);
+    let warned = Cell::new(false);
+    let done = |rows: &[Value]| {
+        if let Some(warning) = waits(rows).filter(|_| !warned.get()) {
+            warned.set(true);
+            eprintln!("{warning}");
+        }
+        is_done(&job, rows)
+    };
     let rows = until(server, &name, arguments.timeout, &goes_on, done).await?;
     if people && is_unchanged {
         print_line(&unchanged(&name, &job, spec, &rows))?;
@@ -110,6 +118,14 @@ fn is_done(job: &JobFile, rows: &[Value]) -> bool {
         _ => true,
     };
     reached >= job.instances as usize || (rows.len() >= job.instances as usize && rows.iter().all(settled))
+}
+
+/// Why tasks are not even begun, said by the first of them.
+fn waits(rows: &[Value]) -> Option<String> {
+    let waiting = |row: &&Value| row["state"] == "pending" && row["cause"].is_string();
+    let first = rows.iter().find(waiting)?;
+    let count = rows.iter().filter(waiting).count();
+    Some(format!("warning: {count} of {} pending: {}", rows.len(), printable(&cause(first))))
 }
 
 fn instances(count: usize) -> String {

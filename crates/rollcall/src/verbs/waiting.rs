@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::client::{Server, with_query};
+use crate::client::{AnswerLines, Server, with_query};
 use crate::failure::Failure;
 use crate::names::Name;
 use crate::rows::TaskRows;
 
-/// The server has no watch yet, so it is asked again and again: soon at first, for quick starts, then less often.
+/// A server whose watch has ended is asked again and again: soon at first, for quick starts, then less often.
 const ASK_AGAIN_FIRST: Duration = Duration::from_millis(25);
 const ASK_AGAIN_MOST: Duration = Duration::from_secs(1);
 /// One answer about a job holds no more rows; a job has at most 1,000 instances.
@@ -71,14 +71,15 @@ pub async fn until(
     done: impl Fn(&[Value]) -> bool,
 ) -> Result<Vec<Value>, Failure> {
     let asking = async {
-        let mut again = ASK_AGAIN_FIRST;
+        // Opened before the first look, so that no change falls between the two.
+        let mut changes = Changes::of(server, name).await;
         loop {
-            let rows = newest(tasks(server, name).await?.rows);
+            let TaskRows { rows, version, .. } = tasks(server, name).await?;
+            let rows = newest(rows);
             if done(&rows) {
                 return Ok(rows);
             }
-            sleep(again).await;
-            again = (again * 2).min(ASK_AGAIN_MOST);
+            changes.after(version).await;
         }
     };
     let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
@@ -91,11 +92,53 @@ pub async fn until(
     }
 }
 
+/// Word of changes of the tasks of a name.
+struct Changes {
+    /// None when the server has no watch, or ended it.
+    watch: Option<AnswerLines>,
+    ask_again: Duration,
+}
+
+impl Changes {
+    async fn of(server: &Server, name: &Name) -> Self {
+        let watch = server.lines(&with_query("/v1/watch", &[("where", Some(name.condition()))])).await;
+        Self { watch: watch.ok(), ask_again: ASK_AGAIN_FIRST }
+    }
+
+    /// Waits for a change that came after this version. May return when there was none.
+    async fn after(&mut self, version: u64) {
+        while let Some(watch) = &mut self.watch {
+            match watch.next().await {
+                Ok(Some(line)) => {
+                    if version_of(&line).is_some_and(|changed| changed > version) {
+                        return;
+                    }
+                }
+                Ok(None) | Err(_) => self.watch = None,
+            }
+        }
+        sleep(self.ask_again).await;
+        self.ask_again = (self.ask_again * 2).min(ASK_AGAIN_MOST);
+    }
+}
+
+/// The version in the line that begins an event, `id: 1204.3`.
+fn version_of(line: &[u8]) -> Option<u64> {
+    let id = std::str::from_utf8(line).ok()?.strip_prefix("id: ")?;
+    id.split_once('.')?.0.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{Standing, newest, standing};
+    use super::{Standing, newest, standing, version_of};
+
+    #[test]
+    fn only_changes_have_a_version() {
+        let lines: [&[u8]; 5] = [b"id: 1204.3", b"id: 1204", b"event: changed", b"data: {}", b"\xff"];
+        assert_eq!(lines.map(version_of), [Some(1204), None, None, None, None]);
+    }
 
     #[test]
     fn only_the_newest_attempt_of_each_instance_counts() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::dev::{Dev, dev, folder, wait_until_gone};
+use crate::dev::{Dev, dev, folder, line_with, lines, wait_until_gone};
 use crate::support::{command, seen};
 
 const JSON: &str = "content-type: application/json";
@@ -20,14 +20,18 @@ const TOO_MUCH: u64 = 64 << 40;
 /// The numbers that the family printed.
 fn family(dev: &Dev) -> Vec<u32> {
     assert_eq!(dev.run(FAMILY, &[]).0, 0);
-    loop {
-        // It runs before it has printed; each ask is a round trip, and printing takes a moment.
-        let (_, out, _) = dev.rollcall(&["logs", "--raw", "family"]);
-        let numbers: Vec<u32> = out.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        if numbers.len() == 2 {
-            return numbers;
-        }
-    }
+    numbers(dev, "family", 2)
+}
+
+/// So many numbers that a job prints on one line.
+fn numbers(dev: &Dev, job: &str, count: usize) -> Vec<u32> {
+    let mut following = dev.command(&["logs", "-f", "--raw", job]);
+    let mut following = following.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let line = line_with(&lines(following.stdout.take().expect("is a pipe")), "");
+    following.kill().and_then(|()| following.wait()).expect("is our child");
+    let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(numbers.len(), count, "{line}");
+    numbers
 }
 
 /// Whether a process runs; what has ended and was not yet taken note of by its parent does not.
@@ -52,25 +56,23 @@ fn after_ctrl_c_no_process_is_left_and_its_end_is_known() {
     assert!(Dev::start_fresh(folder.path()).tasks("active or not active").is_empty());
 }
 
-#[test]
-fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
-    let folder = folder();
-    let dev = Dev::start(folder.path());
-    let numbers = family(&dev);
+/// Submits jobs, each when the one before was acknowledged, has the server killed after so many, and gives the names of those that were
+/// acknowledged.
+fn submit_until_killed(dev: &Dev, round: usize, enough: usize) -> Vec<String> {
     let killed = AtomicBool::new(false);
-    let (enough, reached) = std::sync::mpsc::sync_channel(1);
-    let acknowledged = std::thread::scope(|scope| {
+    let (tell, reached) = std::sync::mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
         let submitting = scope.spawn(|| {
             let mut acknowledged = Vec::new();
-            for number in 0.. {
-                let body = format!(r#"{{"name":"job-{number}","command":"true","resources":{{"memory":{TOO_MUCH}}}}}"#);
-                let asked = dev.try_ask(&format!("POST /v1/jobs\n{JSON}"), &body);
-                match asked {
-                    Ok((200, _)) => acknowledged.push(format!("job-{number}")),
+            loop {
+                let name = format!("job-{round}-{}", acknowledged.len());
+                let body = format!(r#"{{"name":"{name}","command":"true","resources":{{"memory":{TOO_MUCH}}}}}"#);
+                match dev.try_ask(&format!("POST /v1/jobs\n{JSON}"), &body) {
+                    Ok((200, _)) => acknowledged.push(name),
                     _ => break,
                 }
-                if number == 20 {
-                    enough.send(()).expect("somebody waits");
+                if acknowledged.len() == enough {
+                    tell.send(()).expect("somebody waits");
                 }
             }
             assert!(killed.load(Ordering::SeqCst), "nothing is refused before");
@@ -80,23 +82,45 @@ fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
         killed.store(true, Ordering::SeqCst);
         dev.kill();
         submitting.join().expect("submits until the end")
-    });
-    drop(dev);
-    numbers.iter().for_each(|pid| wait_until_gone(*pid));
-    assert!(acknowledged.len() > 20);
+    })
+}
 
-    let dev = Dev::start(folder.path());
-    let jobs: Value = serde_json::from_slice(&dev.ask("GET /v1/jobs", "").1).expect("is JSON");
-    let kept: Vec<&str> =
-        jobs["rows"].as_array().expect("has rows").iter().filter_map(|job| job["job"].as_str()).collect();
-    assert!(acknowledged.iter().all(|job| kept.contains(&job.as_str())), "{acknowledged:?} {kept:?}");
-    let family = dev.tasks("job = 'family'");
-    assert_eq!((&family[0]["state"], &family[0]["cause"]), (&"failed".into(), &"agent_lost".into()));
-    assert_eq!(family[0]["cause_text"], "the daemon of n1 ended, and the task with it");
+#[test]
+fn after_kill_9_what_was_acknowledged_is_there_and_tasks_have_a_cause() {
+    let folder = folder();
+    let mut dev = Dev::start(folder.path());
+    let family = family(&dev);
+    let mut acknowledged = Vec::new();
+    for (round, enough) in [1, 9, 30].into_iter().enumerate() {
+        acknowledged.extend(submit_until_killed(&dev, round, enough));
+        drop(dev);
+        dev = Dev::start(folder.path());
+        let jobs: Value = serde_json::from_slice(&dev.ask("GET /v1/jobs", "").1).expect("is JSON");
+        let rows = jobs["rows"].as_array().expect("has rows");
+        let kept: Vec<&str> = rows.iter().filter_map(|job| job["job"].as_str()).collect();
+        assert!(acknowledged.iter().all(|job| kept.contains(&job.as_str())), "{acknowledged:?} {kept:?}");
+    }
+    family.iter().for_each(|pid| wait_until_gone(*pid));
+    let tasks = dev.tasks("job = 'family'");
+    assert_eq!((&tasks[0]["state"], &tasks[0]["cause"]), (&"failed".into(), &"agent_lost".into()));
+    assert_eq!(tasks[0]["cause_text"], "the daemon of n1 ended, and the task with it");
     let (code, _, err) = dev.run(FAMILY, &[]);
     assert_eq!((code, err.contains("rollcall stop family && rollcall run job.toml")), (1, true), "{err}");
     // Its logs are still there.
     assert_eq!(dev.rollcall(&["logs", "family.0.1"]).1.lines().count(), 1);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_leaves_no_process_either() {
+    let folder = folder();
+    let dev = Dev::start(folder.path());
+    // The shell does not mind being asked to stop.
+    let job = "name = \"stubborn\"\ncommand = \"trap : TERM; echo $$; while :; do sleep 1000; done\"\n";
+    assert_eq!(dev.run(job, &[]).0, 0);
+    let shell = numbers(&dev, "stubborn", 1)[0];
+    let (code, told) = dev.interrupt_twice();
+    assert_eq!((code, told.ends_with("ended at once; the tasks were killed\n")), (Some(130), true), "{told}");
+    wait_until_gone(shell);
 }
 
 #[test]

@@ -128,6 +128,17 @@ impl Dev {
         self.child.wait().expect("is our child")
     }
 
+    /// Ctrl-C, and once it has said what it does, again; gives the exit code and what it said.
+    pub fn interrupt_twice(mut self) -> (Option<i32>, String) {
+        self.signal(Signal::INT);
+        let mut err = BufReader::new(self.child.stderr.take().expect("is a pipe"));
+        let mut told = String::new();
+        err.read_line(&mut told).expect("is text");
+        self.signal(Signal::INT);
+        err.read_to_string(&mut told).expect("is text");
+        (self.child.wait().expect("is our child").code(), told)
+    }
+
     /// What it wrote to standard error, when it has ended.
     pub fn told(mut self) -> String {
         self.signal(Signal::INT);

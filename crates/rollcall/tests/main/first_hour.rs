@@ -158,7 +158,9 @@ fn what_fits_nowhere_waits_and_says_why_and_starts_when_there_is_room() {
     let job = "name = \"big\"\ncommand = \"exec sleep 1000\"\nresources = { memory = \"64T\" }\n";
     let (code, out, err) = dev.run(job, &["--timeout", "300ms"]);
     assert_eq!((code, out.as_str()), (6, "big   new: service, 1 instance of 0.25 cpus, 64T\n"));
-    assert_eq!(err, "--timeout passed; big goes on: rollcall tasks big\n");
+    let (warning, rest) = err.split_once('\n').expect("has lines");
+    assert!(warning.starts_with("warning: 1 of 1 pending: no_fit: needs 64T memory; the only ready"), "{err}");
+    assert_eq!(rest, "--timeout passed; big goes on: rollcall tasks big\n");
     let (_, out, _) = dev.rollcall(&["tasks", "big"]);
     assert!(out.contains("no_fit: needs 64T memory; the only ready agent has "), "{out}");
     let (code, _, err) = dev.rollcall(&["logs", "big"]);

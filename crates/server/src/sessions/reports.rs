@@ -167,37 +167,4 @@ fn signal_name(signal: i32) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Why, reports};
-    use rollcall_agent::{Ending, Status, TaskState as AgentTaskState, TaskUid};
-    use rollcall_types::AgentName;
-
-    /// The words of the reports that an ending becomes.
-    fn told(ending: Ending, started_at: Option<i64>, why: Why) -> Vec<String> {
-        let state = AgentTaskState::Ended { ending, started_at, ended_at: 9 };
-        let status = Status { number: 1, task: TaskUid(1), state };
-        let reports = reports(&AgentName::from("n1"), status, why);
-        let words = reports.into_iter().map(|command| {
-            let report = command.report;
-            let cause = report.cause.map(|cause| format!(" {cause} {}", report.detail)).unwrap_or_default();
-            format!("{}{cause} {}", report.state, report.text.as_deref().unwrap_or("-"))
-        });
-        words.collect()
-    }
-
-    #[test]
-    fn each_end_has_its_state_cause_and_sentence() {
-        let not_started = || Ending::NotStarted { reason: "no such file".into() };
-        assert_eq!(told(Ending::Exited { code: 0 }, Some(5), Why::Itself), ["running -", "finished -"]);
-        assert_eq!(told(Ending::Exited { code: 3 }, None, Why::Itself), ["failed exit_nonzero 3 exit code 3"]);
-        assert_eq!(told(Ending::Signaled { signal: 9 }, None, Why::Itself), ["failed signal 9 ended by SIGKILL"]);
-        assert_eq!(told(not_started(), None, Why::Itself), ["failed start_failed 0 no such file"]);
-        let lost = "failed agent_lost 0 the daemon of n1 ended, and the task with it";
-        assert_eq!(told(Ending::Lost, None, Why::Itself), [lost]);
-        let stopped = "stopped stopped_by 0 ended with the daemon of n1, which was stopped";
-        assert_eq!(told(Ending::Signaled { signal: 15 }, None, Why::DaemonStops), [stopped]);
-        let told_to = "stopped stopped_by 0 told to stop; exit code 0";
-        assert_eq!(told(Ending::Exited { code: 0 }, None, Why::Told), [told_to]);
-        assert_eq!(told(not_started(), None, Why::DaemonStops), ["failed start_failed 0 no such file"]);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use super::{RowRef, Table};
 use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
-use crate::tree::{Edit, KEY_BYTES_MAX, PackedMap};
+use crate::tree::{Edit, KEY_BYTES_MAX, KeyRange, PackedMap};
 use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
@@ -36,39 +36,19 @@ fn has_null<R: Row>(columns: &[usize], row: &R) -> bool {
     columns.iter().any(|column| row.value(*column).is_null())
 }
 
-/// The columns, as bits, in which two rows differ. Only columns that something is kept by are compared.
-fn differences<R: Row>(kept: u64, old: &R, new: &R) -> u64 {
-    let mut rest = kept;
-    let mut differ = 0;
-    while rest != 0 {
-        let column = rest.trailing_zeros() as usize;
-        rest &= rest - 1;
-        if !old.value(column).compare(&new.value(column)).is_eq() {
-            differ |= 1 << column;
-        }
-    }
-    differ
-}
-
 /// Columns as bits. A table has at most 64, which building a store checks.
 fn bits(columns: &[usize], only_where: Option<usize>) -> u64 {
     columns.iter().chain(&only_where).fold(0, |bits, column| bits | 1 << column)
 }
 
-/// The columns by which a table keeps anything beside its rows.
-pub(super) fn kept_columns(schema: &TableSchema) -> u64 {
-    let indexes = schema.indexes.iter().map(|index| bits(index.columns, index.only_where));
-    let rollups = schema.rollups.iter().map(|rollup| bits(rollup.key, rollup.only_where) | bits(rollup.sums, None));
-    indexes.chain(rollups).fold(bits(schema.partition, None), |all, bits| all | bits)
-}
-
 impl<R: Row> Table<R> {
     /// Puts `new` (or nothing) in the place of the row with this number (or of nothing). The row keeps its number whatever else changes. Nothing
-    /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`.
+    /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`. With `exists` it is an error if nothing is there.
     pub(crate) fn change(
         &mut self,
         number: RowNumber,
         new: Option<Arc<Stored<R>>>,
+        exists: bool,
         version: Version,
         scratch: &mut Scratch,
     ) -> Result<Option<Changed<R>>, ChangeError> {
@@ -78,7 +58,8 @@ impl<R: Row> Table<R> {
         };
         let differ = match (&old, &new) {
             (Some((_, old)), Some(new)) if old.row == new.row => return Ok(None),
-            (Some((_, old)), Some(new)) => differences(self.kept, &old.row, &new.row),
+            (Some((_, old)), Some(new)) => old.row.differences(&new.row),
+            (None, _) if exists => return Err(ChangeError::NoSuchRow { table: self.schema.name, number }),
             (None, None) => return Ok(None),
             _ => u64::MAX,
         };
@@ -162,9 +143,7 @@ impl<R: Row> Table<R> {
                 });
             }
             if index.unique && !has_null(index.columns, new) {
-                let mut high = prefix.clone();
-                let bounded = key::step_past_prefix(&mut high);
-                let taken = self.indexes[position].range(prefix, bounded.then_some(high)).next();
+                let taken = self.indexes[position].range(KeyRange::starting_with(prefix.clone())).next();
                 if let Some(other) =
                     taken.map(|entry| RowNumber::from_key(entry.tail())).filter(|other| *other != number)
                 {

@@ -34,6 +34,9 @@ const TAIL_BYTES: usize = 8;
 
 const HEADER_BYTES: usize = 6;
 
+/// The widest value: a count and fifteen sums.
+pub(crate) const VALUE_BYTES_MAX: usize = 8 * 16;
+
 thread_local! {
     /// Where leaves are put together, so that making one allocates once, at its exact size.
     static WORKBENCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -165,6 +168,39 @@ impl Packed {
         (low, false)
     }
 
+    /// The position of the first entry from `from` on whose key does not start with `prefix`; the keys from there on are not less than it. Few
+    /// entries are the rule, so the steps from `from` on are doubled before the rest is halved.
+    #[inline]
+    fn end_of_prefix(&self, prefix: &[u8], from: usize) -> usize {
+        let (count, shared) = (self.count(), self.prefix());
+        let rest = match prefix.strip_prefix(shared) {
+            Some(rest) => rest,
+            None => return if shared.starts_with(prefix) { count } else { from },
+        };
+        let within = |position: usize| self.entry(position).suffix.starts_with(rest);
+        let (mut low, mut step) = (from, 1);
+        let mut high = loop {
+            let position = low + step - 1;
+            if position >= count {
+                break count;
+            }
+            if !within(position) {
+                break position;
+            }
+            low = position + 1;
+            step *= 2;
+        };
+        while low < high {
+            let middle = (low + high) / 2;
+            if within(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     /// A leaf of these entries, which are in order and not empty.
     fn build(entries: &[(&[u8], &[u8])], width: usize) -> Packed {
         let (first, last) = (entries[0].0, entries[entries.len() - 1].0);
@@ -233,13 +269,14 @@ impl Packed {
         }
     }
 
-    /// This leaf with an entry under another key, which lies between its neighbours' and shares the prefix; `None` if it does not.
-    fn with_replaced(&self, old: &[u8], new: &[u8], value: &[u8]) -> Option<Packed> {
-        let (from, true) = self.search(old) else { return None };
+    /// This leaf with the entry at `from`, whose key has `old_length` bytes, under another key; `None` if that key does not lie between the
+    /// first and the last one of the leaf or does not share the prefix.
+    fn with_replaced(&self, from: usize, old_length: usize, new: &[u8], value: &[u8]) -> Option<Packed> {
+        if !self.shares_prefix(new) || self.0.len() + new.len() > LEAF_BYTES_MAX + old_length {
+            return None;
+        }
         let (to, _) = self.search(new);
-        let inside = to > 0 && to < self.count() && self.shares_prefix(new);
-        let grown = self.0.len() + new.len();
-        if !inside || grown.saturating_sub(old.len()) > LEAF_BYTES_MAX {
+        if to == 0 || to == self.count() {
             return None;
         }
         let without = self.with_removed(from);
@@ -251,17 +288,16 @@ impl Packed {
         key.len() >= self.prefix_length() + TAIL_BYTES.min(key.len()) && key.starts_with(self.prefix())
     }
 
-    /// Writes over the value of an entry, in place if nobody else holds the leaf.
-    fn set_value(&mut self, position: usize, value: &[u8]) {
-        let at = self.bodies_at() + self.span(position).1 - self.width();
-        match Arc::get_mut(&mut self.0) {
-            Some(bytes) => bytes[at..at + value.len()].copy_from_slice(value),
-            None => {
-                let mut bytes = self.0.to_vec();
-                bytes[at..at + value.len()].copy_from_slice(value);
-                self.0 = Arc::from(bytes);
-            }
+    /// Changes the value of an entry, in place if nobody else holds the leaf.
+    fn change_value<T>(&mut self, position: usize, change: impl FnOnce(&mut [u8]) -> T) -> T {
+        let width = self.width();
+        let at = self.bodies_at() + self.span(position).1 - width;
+        if Arc::get_mut(&mut self.0).is_none() {
+            self.0 = Arc::from(&*self.0);
         }
+        // INVARIANT: a fresh copy has one owner.
+        let bytes = Arc::get_mut(&mut self.0).expect("a fresh copy has one owner");
+        change(&mut bytes[at..at + width])
     }
 }
 
@@ -362,7 +398,7 @@ impl PackedMap {
             *replaced += leaf.shared_bytes();
             let (position, found) = leaf.search(key);
             if found {
-                leaf.set_value(position, value);
+                leaf.change_value(position, |before| before.copy_from_slice(value));
                 return (Edit::Keep, false);
             }
             let grown = leaf.0.len() + 2 + key.len() + value.len() - leaf.prefix_length().min(key.len());
@@ -380,19 +416,46 @@ impl PackedMap {
         self.length += usize::from(added);
     }
 
+    /// Changes the value of an entry, which starts as zeros if it is not there; the entry stays, or comes, only if `change` says so.
+    pub(crate) fn upsert(&mut self, key: &[u8], change: impl FnOnce(&mut [u8]) -> bool) {
+        let replaced = &mut self.replaced;
+        let mut change = Some(change);
+        let stays = self.tree.edit(key, |leaf| {
+            let Some(leaf) = leaf else { return (Edit::Keep, None) };
+            let (position, true) = leaf.search(key) else { return (Edit::Keep, None) };
+            let Some(change) = change.take() else { return (Edit::Keep, None) };
+            *replaced += leaf.shared_bytes();
+            (Edit::Keep, Some(leaf.change_value(position, change)))
+        });
+        match stays {
+            Some(true) => {}
+            Some(false) => drop(self.remove(key)),
+            None => {
+                let mut value = [0; VALUE_BYTES_MAX];
+                let value = &mut value[..self.width];
+                if change.take().is_some_and(|change| change(value)) {
+                    self.insert(key, value);
+                }
+            }
+        }
+    }
+
     /// Removes the entry `old`, which is there, and adds `new`, which is not. Done in one step if both lie in one leaf, as they do when a change moves a
     /// row a little way in its index.
     pub(crate) fn replace(&mut self, old: &[u8], new: &[u8], value: &[u8]) {
         let replaced = &mut self.replaced;
-        let done = self.tree.edit(old, |leaf| match leaf.map(|leaf| (leaf.with_replaced(old, new, value), leaf)) {
-            Some((Some(other), leaf)) => {
-                *replaced += leaf.shared_bytes();
-                (Edit::Replace(other), true)
+        let (removed, done) = self.tree.edit(old, |leaf| {
+            let Some(leaf) = leaf else { return (Edit::Keep, (false, false)) };
+            let (position, true) = leaf.search(old) else { return (Edit::Keep, (false, false)) };
+            *replaced += leaf.shared_bytes();
+            if let Some(other) = leaf.with_replaced(position, old.len(), new, value) {
+                return (Edit::Replace(other), (true, true));
             }
-            _ => (Edit::Keep, false),
+            let rest = if leaf.count() > 1 { Edit::Replace(leaf.with_removed(position)) } else { Edit::Remove };
+            (rest, (true, false))
         });
+        self.length -= usize::from(removed && !done);
         if !done {
-            self.remove(old);
             self.insert(new, value);
         }
     }
@@ -415,25 +478,27 @@ impl PackedMap {
         removed
     }
 
-    /// Entries with keys not less than `low` and less than `high` (no bound if `None`), rising or falling.
-    pub(crate) fn range(&self, low: &[u8], high: Option<Vec<u8>>) -> Entries<'_> {
-        let leaves = self.tree.leaves_from(low);
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: high, rising: true };
+    /// Entries of a range of keys, rising.
+    #[inline]
+    pub(crate) fn range(&self, range: KeyRange) -> Entries<'_> {
+        let leaves = self.tree.leaves_from(&range.low);
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: true };
         if let Some(leaf) = entries.leaves.next() {
-            entries.enter(leaf);
-            entries.position = leaf.search(low).0;
+            let from = leaf.search(&entries.range.low).0;
+            entries.enter(leaf, from);
         }
         entries
     }
 
-    /// Entries with keys less than `high` and not less than `low`, falling.
-    pub(crate) fn range_back(&self, low: Vec<u8>, high: Option<&[u8]>) -> Entries<'_> {
-        let leaves = self.tree.leaves_back_from(high);
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, bound: Some(low), rising: false };
+    /// Entries of a range of keys, falling.
+    pub(crate) fn range_back(&self, range: KeyRange) -> Entries<'_> {
+        let high = range.high_key();
+        let leaves = self.tree.leaves_back_from(high.as_deref());
+        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: false };
         if let Some(leaf) = entries.leaves.next() {
-            entries.enter(leaf);
+            entries.enter(leaf, 0);
             if let Some(high) = high {
-                entries.end = leaf.search(high).0;
+                entries.end = leaf.search(&high).0;
             }
         }
         entries
@@ -473,6 +538,50 @@ fn half_of_bytes(entries: &[(Vec<u8>, Vec<u8>)]) -> usize {
     middle.unwrap_or(0).clamp(1, entries.len() - 1)
 }
 
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyRange {
+    /// No key is less.
+    pub(crate) low: Vec<u8>,
+    /// Where it ends.
+    pub(crate) high: High,
+}
+
+/// Where a range of keys ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum High {
+    /// Nowhere.
+    Open,
+    /// With the keys that start with so many first bytes of `low`.
+    Prefix(usize),
+    /// Before this key.
+    Key(Vec<u8>),
+}
+
+impl KeyRange {
+    /// All keys.
+    pub(crate) fn all() -> KeyRange {
+        KeyRange { low: Vec::new(), high: High::Open }
+    }
+
+    /// The keys that start with `prefix`.
+    pub(crate) fn starting_with(prefix: Vec<u8>) -> KeyRange {
+        KeyRange { high: High::Prefix(prefix.len()), low: prefix }
+    }
+
+    /// The smallest key behind the range; `None` if there is none.
+    pub(crate) fn high_key(&self) -> Option<Vec<u8>> {
+        match &self.high {
+            High::Open => None,
+            High::Key(key) => Some(key.clone()),
+            High::Prefix(length) => {
+                let mut key = self.low[..*length].to_vec();
+                rollcall_schema::key::step_past_prefix(&mut key).then_some(key)
+            }
+        }
+    }
+}
+
 /// Entries in order, borrowed from the map.
 #[derive(Clone)]
 pub(crate) struct Entries<'a> {
@@ -482,20 +591,21 @@ pub(crate) struct Entries<'a> {
     position: usize,
     /// The end of the wanted entries when rising; one past the next entry when falling.
     end: usize,
-    bound: Option<Vec<u8>>,
+    range: KeyRange,
     rising: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// Goes to a leaf and finds, with one comparison or one search, which of its entries are within the far bound.
+    /// Goes to a leaf and finds which of its entries from `from` on are within the range.
     #[inline]
-    fn enter(&mut self, leaf: &'a Packed) {
+    fn enter(&mut self, leaf: &'a Packed, from: usize) {
         self.leaf = Some(leaf);
         let count = leaf.count();
-        (self.position, self.end) = match (self.bound.as_deref(), self.rising) {
-            (None, _) => (0, count),
-            (Some(high), true) => (0, leaf.search(high).0),
-            (Some(low), false) => (leaf.search(low).0, count),
+        (self.position, self.end) = match (&self.range.high, self.rising) {
+            (High::Open, true) => (from, count),
+            (High::Key(high), true) => (from, leaf.search(high).0),
+            (High::Prefix(length), true) => (from, leaf.end_of_prefix(&self.range.low[..*length], from)),
+            (_, false) => (leaf.search(&self.range.low).0, count),
         };
         if (self.rising && self.end < count) || (!self.rising && self.position > 0) {
             // The bound lies in this leaf: it is the last one.
@@ -520,7 +630,7 @@ impl<'a> Iterator for Entries<'a> {
                 return Some(leaf.entry(self.end));
             }
             let leaf = self.leaves.next()?;
-            self.enter(leaf);
+            self.enter(leaf, 0);
         }
     }
 }

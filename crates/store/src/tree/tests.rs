@@ -1,6 +1,6 @@
 //! The packed map against a plain `BTreeMap`.
 
-use super::packed::PackedMap;
+use super::packed::{High, KeyRange, PackedMap};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -46,8 +46,19 @@ fn check_range(map: &PackedMap, model: &BTreeMap<Vec<u8>, [u8; 4]>, low: &[u8], 
         entry.put_key(&mut key);
         (key, entry.value.to_vec())
     };
-    assert_eq!(map.range(low, high.map(<[u8]>::to_vec)).map(whole).collect::<Vec<_>>(), wanted);
-    let falling: Vec<_> = map.range_back(low.to_vec(), high).map(whole).collect();
+    let range = KeyRange { low: low.to_vec(), high: high.map_or(High::Open, |high| High::Key(high.to_vec())) };
+    assert_eq!(map.range(range.clone()).map(whole).collect::<Vec<_>>(), wanted);
+    let falling: Vec<_> = map.range_back(range).map(whole).collect();
+    assert_eq!(falling, wanted.into_iter().rev().collect::<Vec<_>>());
+    let prefix = &low[..low.len().min(5)];
+    let wanted: Vec<_> = model
+        .iter()
+        .filter(|(key, _)| key.starts_with(prefix))
+        .map(|(key, value)| (key.clone(), value.to_vec()))
+        .collect();
+    let range = KeyRange::starting_with(prefix.to_vec());
+    assert_eq!(map.range(range.clone()).map(whole).collect::<Vec<_>>(), wanted);
+    let falling: Vec<_> = map.range_back(range).map(whole).collect();
     assert_eq!(falling, wanted.into_iter().rev().collect::<Vec<_>>());
 }
 
