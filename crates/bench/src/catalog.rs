@@ -5,6 +5,7 @@ use crate::measure::Effort;
 use crate::pattern::{matches, size_of, size_text};
 use crate::report::{CaseReport, Report};
 use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// How a run is to be made.
@@ -14,6 +15,8 @@ pub struct Options {
     pub case: Option<String>,
     /// How much is done for each figure.
     pub effort: Effort,
+    /// Where cases that need a disk make their files; the system's folder for temporary files if not given.
+    pub folder: Option<PathBuf>,
 }
 
 /// One case of a benchmark, for all of its sizes.
@@ -33,6 +36,8 @@ pub(crate) struct Run<'a> {
     /// Its size.
     pub(crate) size: usize,
     pub(crate) effort: &'a Effort,
+    /// Where to make files.
+    pub(crate) folder: &'a Path,
 }
 
 /// The size of cases whose name carries none.
@@ -75,11 +80,12 @@ pub(crate) fn run(
         let names: Vec<_> = cases.iter().map(|case| case.name).collect();
         bail!("no case of {bench} matches; there are {} (a size follows after a colon)", names.join(", "));
     }
+    let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let started = Instant::now();
     let mut reports = Vec::new();
     for (case, name, size) in picked {
         clock::reset_peak_rss();
-        let run = Run { case: name, size, effort: &options.effort };
+        let run = Run { case: name, size, effort: &options.effort, folder: &folder };
         let report = (case.run)(&run).with_context(|| format!("measuring {}", run.case))?;
         done(&report);
         reports.push(report);
@@ -107,7 +113,7 @@ mod tests {
     ];
 
     fn picked(pattern: Option<&str>, effort: Effort) -> Vec<String> {
-        let options = Options { case: pattern.map(str::to_owned), effort };
+        let options = Options { case: pattern.map(str::to_owned), effort, folder: None };
         pick(&CASES, &options).into_iter().map(|(_, name, _)| name).collect()
     }
 

@@ -9,6 +9,11 @@ pub(crate) fn thread_cpu() -> Duration {
     of_clock(ClockId::ThreadCPUTime)
 }
 
+/// Processor time that all threads of this process have used.
+pub(crate) fn process_cpu() -> Duration {
+    of_clock(ClockId::ProcessCPUTime)
+}
+
 fn of_clock(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

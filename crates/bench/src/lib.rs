@@ -30,9 +30,11 @@
 mod allocation;
 mod catalog;
 mod clock;
+mod data;
 mod latency;
 mod load;
 mod measure;
+mod part;
 mod pattern;
 #[cfg(feature = "peers")]
 mod peers;
@@ -45,6 +47,7 @@ pub use allocation::{Allocated, CountingAllocator, allocated};
 pub use catalog::Options;
 pub use latency::{Latency, P99_SAMPLES_MIN, P999_SAMPLES_MIN};
 pub use measure::{Budget, Effort};
+pub use part::run_part;
 pub use report::{CaseReport, Floor, FloorLatency, Peer, Ratio, Report};
 pub use table::{LEGEND, case_lines, footer, header};
 

@@ -50,4 +50,4 @@ pub use server::{RunningServer, ServeError, Server, ServerSettings, StartError};
 pub use sessions::SessionError;
 pub use storage::{Opened, StorageError, open};
 pub use tables::builder;
-pub use writer::{BATCH_COMMANDS_MAX, WRITE_QUEUE_MAX, WriteCounts, WriteError, WriterHandle, WriterSettings};
+pub use writer::{BATCH_COMMANDS_MAX, WRITE_QUEUE_MAX, WriteCounts, WriteError, WriterHandle, WriterSettings, WriterThreads};

@@ -70,6 +70,14 @@ pub struct WriteCounts {
     pub checkpoints: AtomicU64,
     /// Nanoseconds of processor time that the writer's thread has used.
     pub writer_cpu_nanos: AtomicU64,
+    /// Nanoseconds of processor time that the log's thread has used.
+    pub log_cpu_nanos: AtomicU64,
+    /// Bytes of the records that were appended to the log.
+    pub log_bytes: AtomicU64,
+    /// Bytes of the records that a restart would replay now.
+    pub replay_bytes: AtomicU64,
+    /// At so many of them the next checkpoint is begun.
+    pub replay_bytes_max: AtomicU64,
 }
 
 /// How the writer works.

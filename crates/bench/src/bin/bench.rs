@@ -1,7 +1,8 @@
 //! Runs benchmarks by hand: `bench tasks --case 'indexed:*'`.
 
 use clap::Parser;
-use rollcall_bench::{CountingAllocator, Effort, LEGEND, Options, case_lines, footer, header, run};
+use rollcall_bench::{CountingAllocator, Effort, LEGEND, Options, case_lines, footer, header, run, run_part};
+use std::path::PathBuf;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -23,15 +24,21 @@ struct Arguments {
     /// Print one JSON object and nothing else.
     #[arg(long)]
     json: bool,
+    /// Where cases that need a disk make their files; must be on a real disk.
+    #[arg(long, value_name = "PATH")]
+    folder: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Arguments { name, case, quick, alone, json } = Arguments::parse();
+    if let Some(done) = run_part() {
+        return done;
+    }
+    let Arguments { name, case, quick, alone, json, folder } = Arguments::parse();
     let effort = Effort { alone, ..if quick { Effort::quick() } else { Effort::full() } };
     if !json {
         println!("{LEGEND}{}", header());
     }
-    let report = run(&name, &Options { case, effort }, &mut |case| {
+    let report = run(&name, &Options { case, effort, folder }, &mut |case| {
         if !json {
             print!("{}", case_lines(case));
         }

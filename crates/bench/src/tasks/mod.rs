@@ -2,9 +2,11 @@
 
 mod aurora;
 mod churn;
+mod durable;
 mod memory;
 mod mixed;
 mod reads;
+pub(crate) mod restart;
 mod writes;
 
 use crate::catalog::{self, Case, Options};
@@ -15,7 +17,8 @@ const READ_SIZES: &[usize] = &[10_000, 50_000, 100_000];
 const ALL_SIZES: &[usize] = &[10_000, 100_000, 1_000_000];
 const LARGE_SIZES: &[usize] = &[100_000, 1_000_000];
 
-/// Cases to come join here: `restart:N` and `durable_changes:CLIENTS`, in a file of their own beside the log's floors.
+const CLIENTS: &[usize] = &[1, 64, 1024];
+
 const CASES: &[Case] = &[
     Case { name: "aurora.fetch_all", sizes: READ_SIZES, run: aurora::fetch_all },
     Case { name: "aurora.indexed", sizes: READ_SIZES, run: aurora::indexed },
@@ -32,6 +35,9 @@ const CASES: &[Case] = &[
     Case { name: "mixed_95_5", sizes: LARGE_SIZES, run: mixed::mixed },
     Case { name: "memory_at_rest", sizes: LARGE_SIZES, run: memory::memory_at_rest },
     Case { name: "churn", sizes: &[100_000], run: churn::churn },
+    Case { name: "durable_changes", sizes: CLIENTS, run: durable::durable_changes },
+    Case { name: "restart", sizes: LARGE_SIZES, run: restart::restart },
+    Case { name: "restart_after_changes", sizes: &[1_000_000], run: restart::restart_after_changes },
 ];
 
 /// Runs the cases that are wanted.

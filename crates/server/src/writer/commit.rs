@@ -1,6 +1,6 @@
 //! The log's thread: append, publish, answer, in this order.
 
-use super::{Answer, WriteCounts, WriteError, WriterSettings};
+use super::{Answer, WriteCounts, WriteError, WriterSettings, thread_cpu_nanos};
 use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log};
 use rollcall_schema::Durability;
 use rollcall_store::{Prepared, Store};
@@ -111,6 +111,7 @@ impl<D: Disk> Committer<D> {
         }
         answers.into_iter().for_each(|answer| answer(outcome.clone()));
         self.prepare_segment();
+        self.counts.log_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);
     }
 
     fn make_durable(&mut self, prepared: &Prepared) -> Result<(), WriteError> {
@@ -121,7 +122,9 @@ impl<D: Disk> Committer<D> {
             Durability::Relaxed => DurabilityClass::Relaxed,
             Durability::Volatile => return self.log.reserve(version).map_err(|error| not_durable(&error, false)),
         };
+        let before = self.log.bytes_since_checkpoint();
         let appended = self.log.append(version, &[&prepared.record], self.log.epoch(), class);
+        self.counts.log_bytes.fetch_add(self.log.bytes_since_checkpoint() - before, Ordering::Relaxed);
         appended.map(drop).map_err(|error| not_durable(&error, !broken_before))
     }
 
@@ -158,7 +161,10 @@ impl<D: Disk> Committer<D> {
 
     fn wants_checkpoint(&self) -> bool {
         let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes.saturating_mul(2));
-        self.log.needs_checkpoint().is_some() || self.log.bytes_since_checkpoint() >= enough
+        let replayed = self.log.bytes_since_checkpoint();
+        self.counts.replay_bytes.store(replayed, Ordering::Relaxed);
+        self.counts.replay_bytes_max.store(enough, Ordering::Relaxed);
+        self.log.needs_checkpoint().is_some() || replayed >= enough
     }
 
     fn begin_checkpoint(&mut self) {
