@@ -247,7 +247,8 @@ impl<'s, R: Row> Iterator for Rows<'s, '_, R> {
             });
         }
         let mut folded = initial;
-        while let Some(row) = self.next() {
+        // Not the `fold` of what is left, which would come back here.
+        for row in self.by_ref() {
             folded = each(folded, row);
         }
         folded

@@ -256,7 +256,7 @@ impl<'n> Watcher<'n> {
     fn pass(&mut self, last: bool) {
         self.versions += 1;
         let compare = last || self.versions - self.compared >= self.night.scale.versions_between_comparisons;
-        if !compare && self.versions % self.watched.every != 0 {
+        if !compare && !self.versions.is_multiple_of(self.watched.every) {
             return;
         }
         if compare {
