@@ -20,6 +20,7 @@ mod logs;
 mod metrics;
 mod pieces;
 mod rows;
+mod tag;
 mod watch;
 
 pub(crate) use listener::serve;
