@@ -6,6 +6,7 @@ mod bad_nights;
 mod dev;
 mod example;
 mod first_hour;
+mod openapi;
 mod orphans;
 mod server;
 mod support;
