@@ -4,6 +4,7 @@ mod alone;
 mod asking;
 mod bad_nights;
 mod dev;
+mod documents;
 mod example;
 mod first_hour;
 mod openapi;
