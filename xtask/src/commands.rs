@@ -40,7 +40,7 @@ pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// Programs that the tasks use beyond cargo, with the Debian package of each.
-const PROGRAMS: [(&str, &str); 2] = [("cc", "gcc"), ("git", "git")];
+const PROGRAMS: [(&str, &str); 3] = [("cc", "gcc"), ("curl", "curl"), ("git", "git")];
 
 /// Installs what is missing, with apt where there is one.
 pub fn ensure_programs() -> anyhow::Result<()> {

@@ -19,10 +19,10 @@ const LAST_LINE_LABEL: &str = "Ctrl-C";
 pub struct DemoArguments {
     /// Stop after the example was shown.
     #[arg(long)]
-    once: bool,
+    pub once: bool,
     /// Build with all optimisations, as users get it.
     #[arg(long)]
-    release: bool,
+    pub release: bool,
 }
 
 pub fn run(arguments: &DemoArguments) -> anyhow::Result<()> {

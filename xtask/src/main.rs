@@ -1,6 +1,6 @@
 //! Every developer task, as `cargo xtask NAME`.
 //!
-//! - `test`: format, lints, dependencies, tidiness and all tests; what a change must pass.
+//! - `test`: format, lints, dependencies, tidiness, all tests and the demo; what a change must pass.
 //! - `demo`: builds the binary, starts it, runs the example job, and leaves it to be tried.
 //! - `check-dependencies`: licences and duplicate versions of what we depend on.
 //!

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass.
 
 use crate::commands::{cargo, ensure_programs, run as step, succeeds};
+use crate::demo::{self, DemoArguments};
 use crate::{dependencies, tidy};
 
 pub fn run() -> anyhow::Result<()> {
@@ -17,6 +18,7 @@ pub fn run() -> anyhow::Result<()> {
         step(cargo, &["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])?;
     }
     step(cargo, &["test", "--workspace", "--doc", "--locked", "--quiet"])?;
+    demo::run(&DemoArguments { once: true, release: false })?;
     eprintln!("all passed");
     Ok(())
 }

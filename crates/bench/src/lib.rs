@@ -30,6 +30,7 @@
 mod allocation;
 mod catalog;
 mod clock;
+mod command;
 mod data;
 mod latency;
 mod load;
@@ -43,8 +44,9 @@ mod report;
 mod table;
 mod tasks;
 
-pub use allocation::{Allocated, CountingAllocator, allocated};
+pub use allocation::{Allocated, CountingAllocator, allocated, count_allocations};
 pub use catalog::Options;
+pub use command::{BenchArguments, print_run};
 pub use latency::{Latency, P99_SAMPLES_MIN, P999_SAMPLES_MIN};
 pub use measure::{Budget, Effort};
 pub use part::run_part;

@@ -63,6 +63,9 @@ pub enum Verb {
         /// Which one.
         name: Option<String>,
     },
+    /// Measures what Rollcall costs on this machine, beside the least that the same calls can cost.
+    #[cfg(feature = "bench")]
+    Bench(rollcall_bench::BenchArguments),
     /// Which version this is.
     Version,
     /// More about a verb, or about the job file: rollcall help job-file.

@@ -32,6 +32,17 @@ use crate::arguments::{Arguments, Verb};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
+    // A benchmark starts this program again for the parts that need a process of their own.
+    #[cfg(feature = "bench")]
+    if let Some(part) = rollcall_bench::run_part() {
+        return match part {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let arguments = Arguments::parse();
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,6 +52,14 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// The allocator that the figures of the store were measured on; it counts in benchmarks only.
+#[cfg(feature = "bench")]
+#[global_allocator]
+static ALLOCATOR: rollcall_bench::CountingAllocator = rollcall_bench::CountingAllocator;
+#[cfg(not(feature = "bench"))]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// More than so many calls that block, such as starts of tasks, wait for each other.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -54,6 +73,9 @@ fn start(arguments: Arguments) -> Result<(), Failure> {
         Verb::SandboxStage => {
             return rollcall_agent::stage_main().map_err(|error| Failure::work(format!("stage: {error}")));
         }
+        // Benchmarks make their own threads, and nothing shall run beside them.
+        #[cfg(feature = "bench")]
+        Verb::Bench(bench) => return verbs::bench(bench, arguments.common.output),
         Verb::Dev(_) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             builder.max_blocking_threads(BLOCKING_THREADS_MAX);

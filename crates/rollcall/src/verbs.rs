@@ -30,6 +30,8 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
         Verb::Version => version(&server()?, common.output).await,
         Verb::Help { topic } => help::run(topic.as_deref()),
         Verb::ServeExamplePage(arguments) => page::run(&arguments).await,
+        #[cfg(feature = "bench")]
+        Verb::Bench(arguments) => bench(arguments, common.output),
         Verb::SandboxGuard | Verb::SandboxStage => Err(Failure::work("this runs before any runtime does")),
         Verb::Other(words) => Err(other::refuse(&words)),
     }
@@ -43,6 +45,22 @@ fn example(name: Option<&str>) -> Result<(), Failure> {
             Err(Failure::missing(format!("no example `{}`; there is: rollcall example web", other.escape_debug())))
         }
     }
+}
+
+/// Runs a benchmark. Its JSON is one object, as `--json` prints it.
+#[cfg(feature = "bench")]
+pub fn bench(arguments: rollcall_bench::BenchArguments, output: Output) -> Result<(), Failure> {
+    if output == Output::Csv {
+        return Err(Failure::usage("--output csv is not yet supported here; there is: --output json"));
+    }
+    if !rollcall_bench::BENCHES.contains(&arguments.name.as_str()) {
+        let (name, there) = (arguments.name.escape_debug(), rollcall_bench::BENCHES.join(", "));
+        return Err(Failure::missing(format!("no benchmark `{name}`; there is: {there}")));
+    }
+    let json = arguments.json || output != Output::Table;
+    let arguments = rollcall_bench::BenchArguments { json, ..arguments };
+    rollcall_bench::print_run(arguments, &mut std::io::stdout())
+        .map_err(|error| Failure::work(format!("bench: {error:#}")))
 }
 
 /// This program's version, and the server's if one answers.

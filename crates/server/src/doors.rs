@@ -8,6 +8,7 @@
 //! | `GET /v1/logs/{task}` | what a task wrote, line by line |
 //! | `GET /v1/watch` | changes of rows as they happen |
 //! | `GET /v1/version` | who answers here |
+//! | `GET /v1/openapi.json` | what all of these take and give |
 //! | `GET /metrics` | counts and latencies in Prometheus form |
 //!
 //! Every error has one shape: `{"code", "message", "hint"}`.
@@ -18,8 +19,10 @@ mod jobs;
 mod listener;
 mod logs;
 mod metrics;
+mod openapi;
 mod pieces;
 mod rows;
+mod tag;
 mod watch;
 
 pub(crate) use listener::serve;
@@ -34,7 +37,8 @@ use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use rollcall_schema::Time;
+use openapi::{Door, operations};
+use rollcall_schema::{Row, Time};
 use rollcall_store::Version;
 use rollcall_types::{AgentRow, JobRow, SpecRow, Task};
 use rollcall_wire_native::ErrorCode;
@@ -58,18 +62,30 @@ pub(crate) struct House {
 
 pub(crate) type SharedHouse = State<Arc<House>>;
 
+/// All doors, with what the document says of them.
+fn doors() -> Vec<Door> {
+    let door = |path, handler, operation| Door { path, handler, operation };
+    vec![
+        door("/v1/tasks", get(rows::list::<Task>), operations::list(Task::schema())),
+        door("/v1/jobs", get(rows::list::<JobRow>), operations::list(JobRow::schema())),
+        door("/v1/agents", get(rows::list::<AgentRow>), operations::list(AgentRow::schema())),
+        door("/v1/specs", get(rows::list::<SpecRow>), operations::list(SpecRow::schema())),
+        door("/v1/jobs", post(jobs::submit), operations::submit()),
+        door("/v1/jobs/{namespace}/{name}/stop", post(jobs::stop), operations::stop()),
+        door("/v1/logs/{*task}", get(logs::read), operations::logs()),
+        door("/v1/watch", get(watch::read), operations::watch(&watch::tables())),
+        door("/v1/version", get(version), operations::version()),
+        door("/v1/openapi.json", get(openapi::read), operations::openapi()),
+        door("/metrics", get(metrics::print), operations::metrics()),
+    ]
+}
+
 /// All doors, behind the guard and the clock.
 pub(crate) fn router(house: Arc<House>, guard: guard::Guard) -> Router {
-    Router::new()
-        .route("/v1/tasks", get(rows::list::<Task>))
-        .route("/v1/jobs", get(rows::list::<JobRow>).post(jobs::submit))
-        .route("/v1/agents", get(rows::list::<AgentRow>))
-        .route("/v1/specs", get(rows::list::<SpecRow>))
-        .route("/v1/jobs/{namespace}/{name}/stop", post(jobs::stop))
-        .route("/v1/logs/{*task}", get(logs::read))
-        .route("/v1/watch", get(watch::read))
-        .route("/v1/version", get(version))
-        .route("/metrics", get(metrics::print))
+    let open = |router: Router<Arc<House>>, door: Door| router.route(door.path, door.handler);
+    doors()
+        .into_iter()
+        .fold(Router::new(), open)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(axum::middleware::from_fn(within_time))

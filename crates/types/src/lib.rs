@@ -35,9 +35,9 @@ pub use events::{EVENTS_MAX, Event, Events};
 pub use expand::{ExpandError, expand};
 pub use ids::{AgentName, JobName, Namespace, SpecHash, Uid, UserName};
 pub use job_file::{
-    COMMAND_WORDS_MAX, Command, DEFAULT_CPUS, DEFAULT_MEMORY_BYTES, DEFAULT_NAMESPACE, ENVIRONMENT_NAMES_MAX,
-    INSTANCES_MAX, JOB_FILE_BYTES_MAX, JobFile, JobFileError, JobFileErrors, NAME_CHARACTERS_MAX, Resources,
-    example_web, name_problem,
+    COMMAND_WORDS_MAX, CPUS_MAX, Command, DEFAULT_CPUS, DEFAULT_MEMORY_BYTES, DEFAULT_NAMESPACE, DISK_BYTES_MAX,
+    ENVIRONMENT_NAMES_MAX, INSTANCES_MAX, JOB_FILE_BYTES_MAX, JobFile, JobFileError, JobFileErrors, MEMORY_BYTES_MAX,
+    NAME_CHARACTERS_MAX, Resources, example_web, name_problem,
 };
 pub use jobs::{JobKind, JobRow, SpecRow};
 pub use nearest::nearest;

@@ -9,11 +9,11 @@ use std::fmt;
 use thiserror::Error;
 
 macro_rules! error_codes {
-    ($($(#[$meaning:meta])* $name:ident = $word:literal, $status:literal;)*) => {
+    ($(#[doc = $meaning:literal] $name:ident = $word:literal, $status:literal;)*) => {
         /// What went wrong, for programs. Words are never changed; each has the HTTP status it is answered with.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
-            $($(#[$meaning])* $name,)*
+            $(#[doc = $meaning] $name,)*
         }
 
         impl ErrorCode {
@@ -24,6 +24,13 @@ macro_rules! error_codes {
             pub const fn word(self) -> &'static str {
                 match self {
                     $(ErrorCode::$name => $word,)*
+                }
+            }
+
+            /// What it means, as a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(ErrorCode::$name => $meaning.trim_start(),)*
                 }
             }
 

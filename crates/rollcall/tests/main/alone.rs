@@ -4,7 +4,7 @@ use crate::support::{command, rollcall, seen};
 
 #[test]
 fn verbs_of_later_releases_are_refused_and_slips_are_understood() {
-    for verb in ["plan", "status", "why", "events", "jobs", "agents", "watch", "server", "bench", "completions"] {
+    for verb in ["plan", "status", "why", "events", "jobs", "agents", "watch", "server", "completions"] {
         let (code, out, err) = rollcall(&[verb, "web", "--any-flag"]);
         assert_eq!((code, out.as_str()), (2, ""), "{verb}");
         assert!(err.starts_with(&format!("`{verb}` is not yet supported. This release has: dev, run, ")), "{err}");
@@ -57,7 +57,23 @@ fn the_house_answers_by_itself() {
     assert_eq!(rollcall(&["example", "wbe"]).0, 3);
     assert!(rollcall(&["help", "job-file"]).1.contains("instances = 3"));
     assert!(rollcall(&["help", "tasks"]).1.contains("--where"));
+    assert!(rollcall(&["help", "bench"]).1.contains("--case <PATTERN>"));
     let (_, out, _) = rollcall(&["--help"]);
     assert!(out.lines().all(|line| line.chars().count() <= 110), "{out}");
     assert!(!out.contains("guard") && !out.contains("serve-example-page"), "{out}");
+}
+
+#[test]
+fn a_benchmark_runs_without_a_server() {
+    let (code, out, err) = rollcall(&["bench", "tasks", "--quick", "--case", "indexed:10k"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("\nindexed:10k ") && out.contains("floor "), "{out}");
+    let (code, out, _) = rollcall(&["bench", "tasks", "--quick", "--case", "indexed:10k", "--output", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one object and nothing else");
+    let case = &report["cases"][0];
+    assert_eq!((code, &report["bench"], &case["case"]), (0, &"tasks".into(), &"indexed:10k".into()));
+    assert!(case["bytes_alloc_per_op"].is_number(), "allocations are counted: {case}");
+    let (code, out, err) = rollcall(&["bench", "taks"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (3, "", "no benchmark `taks`; there is: tasks\n"));
+    assert_eq!(rollcall(&["bench", "tasks", "--case", "nothing"]).0, 1);
 }

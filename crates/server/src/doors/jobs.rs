@@ -24,21 +24,28 @@ pub(super) async fn submit(State(house): SharedHouse, uri: Uri, body: Body) -> R
     let job = read_job(&read_body(body).await?)?;
     let (namespace, name) = (job.namespace.clone(), job.name.clone());
     let (submitted, version) = house.writer.run(command(&house, job)?).await?;
-    let change = match submitted.change {
-        JobChange::New => "new",
-        JobChange::Changed => "changed",
-        JobChange::Restarted => "restarted",
-        JobChange::Unchanged => "unchanged",
-    };
     let tasks: Vec<String> = submitted.tasks.iter().map(ToString::to_string).collect();
     Ok(answer::json(&json!({
         "version": version.0,
         "namespace": namespace,
         "job": name,
-        "change": change,
+        "change": word(submitted.change),
         "spec_number": submitted.spec_number,
         "tasks": tasks,
     })))
+}
+
+/// All words for what submitting a job did.
+pub(super) const CHANGES: [&str; 4] = ["new", "changed", "restarted", "unchanged"];
+
+fn word(change: JobChange) -> &'static str {
+    let [new, changed, restarted, unchanged] = CHANGES;
+    match change {
+        JobChange::New => new,
+        JobChange::Changed => changed,
+        JobChange::Restarted => restarted,
+        JobChange::Unchanged => unchanged,
+    }
 }
 
 /// `POST /v1/jobs/{namespace}/{name}/stop`: stops a job, or one instance of it.

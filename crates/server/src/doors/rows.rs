@@ -2,9 +2,10 @@
 
 use super::SharedHouse;
 use super::answer::{Refusal, with_type};
+use super::tag::{Tag, unchanged};
 use axum::body::{Body, HttpBody};
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Frame;
@@ -21,9 +22,17 @@ const READ_INLINE_ROWS_MAX: usize = 10_000;
 const TURN_BYTES: usize = 256 << 10;
 
 /// `GET /v1/TABLE`.
-pub(super) async fn list<R: JsonRow>(State(house): SharedHouse, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn list<R: JsonRow>(
+    State(house): SharedHouse,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let request = ListRequest::parse(uri.query().unwrap_or_default(), R::schema())?;
     let snapshot = request.snapshot(house.writer.store())?;
+    let tag = Tag::of::<R>(&request, &snapshot, house.started);
+    if tag.is_among(&headers) {
+        return Ok(unchanged(&tag));
+    }
     let is_small = request.is_whole() || snapshot.table::<R>().len() <= READ_INLINE_ROWS_MAX;
     let read = move || ListBody::<R>::new(snapshot, &request, None);
     let body = match is_small {
@@ -37,7 +46,9 @@ pub(super) async fn list<R: JsonRow>(State(house): SharedHouse, uri: Uri) -> Res
         0..=WHOLE_ROWS_MAX => Body::from(body.into_bytes()),
         _ => Body::new(Chunks { body, turn_bytes: 0 }),
     };
-    Ok(with_type(body, "application/json"))
+    let mut answer = with_type(body, "application/json");
+    tag.put(answer.headers_mut());
+    Ok(answer)
 }
 
 /// A body whose chunks are made as the socket takes them.

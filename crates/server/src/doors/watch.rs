@@ -28,10 +28,14 @@ const POSITION_LAG_MAX: Duration = Duration::from_secs(1);
 /// When nothing happened at all for so long, it is said again, so that a connection that is dead is noticed.
 const QUIET_MAX: Duration = Duration::from_secs(15);
 
+/// What can be watched; the first when nobody says.
+pub(super) fn tables() -> [&'static TableSchema; 4] {
+    [Task::schema(), JobRow::schema(), AgentRow::schema(), SpecRow::schema()]
+}
+
 pub(super) async fn read(State(house): SharedHouse, uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
-    let tables: [&'static TableSchema; 4] = [Task::schema(), JobRow::schema(), AgentRow::schema(), SpecRow::schema()];
     let last_event = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let request = WatchRequest::parse(uri.query().unwrap_or_default(), last_event, &tables)?;
+    let request = WatchRequest::parse(uri.query().unwrap_or_default(), last_event, &tables())?;
     let body = match request.schema.name {
         "tasks" => begin::<Task>(&house, request),
         "jobs" => begin::<JobRow>(&house, request),
