@@ -105,6 +105,32 @@ impl Server {
         Ok((Server { settings, writer, threads, changes }, opened.warnings))
     }
 
+    /// Who changes the store.
+    pub fn writer(&self) -> &WriterHandle {
+        &self.writer
+    }
+
+    /// Opens the doors alone, without agent, planner or housekeeping, until `stop` ends; then closes them and writes what is left. For benchmarks and
+    /// for looking at data without running anything. All other handles of the writer must be gone by then.
+    pub async fn serve_doors(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let Server { settings, writer, threads, changes } = self;
+        let (close_doors, closing) = watch::channel(false);
+        let house = House {
+            writer,
+            agents: ConnectedAgents::default(),
+            settings,
+            started: clock::now(),
+            metrics: Metrics::new(),
+            changes,
+        };
+        let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
+        stop.await;
+        close_doors.send_replace(true);
+        // A panic of the listener was told where it happened.
+        let _ = doors.await;
+        let _ = tokio::task::spawn_blocking(move || threads.join()).await;
+    }
+
     /// Begins the session with the agent, and then opens the doors: what the first visitor sees is settled.
     ///
     /// # Errors
