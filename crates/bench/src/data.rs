@@ -41,13 +41,17 @@ impl DiskFolder {
     pub(crate) fn new(parent: &Path) -> anyhow::Result<DiskFolder> {
         let about = rustix::fs::statfs(parent).with_context(|| format!("looking at {}", parent.display()))?;
         let kind = about.f_type as u64;
-        let named = |kinds: &[(u64, &'static str)]| kinds.iter().find(|(number, _)| *number == kind).map(|found| found.1);
+        let named =
+            |kinds: &[(u64, &'static str)]| kinds.iter().find(|(number, _)| *number == kind).map(|found| found.1);
         if let Some(name) = named(&IN_MEMORY) {
             bail!("{} is a {name}, which is no disk; name a folder on a disk with --folder", parent.display());
         }
         let file_system = named(&ON_DISK).map_or_else(|| format!("file system {kind:#x}"), str::to_owned);
         let folder = tempfile::Builder::new().prefix("rollcall-bench-").tempdir_in(parent);
-        Ok(DiskFolder { folder: folder.with_context(|| format!("making a folder in {}", parent.display()))?, file_system })
+        Ok(DiskFolder {
+            folder: folder.with_context(|| format!("making a folder in {}", parent.display()))?,
+            file_system,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -168,4 +172,3 @@ impl Command for StatusChange {
         Ok(change.update(number, Task::clone(&task))?)
     }
 }
-

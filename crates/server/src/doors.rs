@@ -13,6 +13,7 @@
 //! Every error has one shape: `{"code", "message", "hint"}`.
 
 mod answer;
+mod dumps;
 mod guard;
 mod jobs;
 mod listener;
@@ -20,8 +21,10 @@ mod logs;
 mod metrics;
 mod pieces;
 mod rows;
+mod turns;
 mod watch;
 
+pub(crate) use dumps::Dumps;
 pub(crate) use listener::serve;
 pub(crate) use metrics::Metrics;
 
@@ -52,6 +55,7 @@ pub(crate) struct House {
     pub(crate) settings: ServerSettings,
     pub(crate) started: Time,
     pub(crate) metrics: Metrics,
+    pub(crate) dumps: Arc<Dumps>,
     /// The newest version that is visible.
     pub(crate) changes: tokio::sync::watch::Receiver<Version>,
 }

@@ -50,4 +50,6 @@ pub use server::{RunningServer, ServeError, Server, ServerSettings, StartError};
 pub use sessions::SessionError;
 pub use storage::{Opened, StorageError, open};
 pub use tables::builder;
-pub use writer::{BATCH_COMMANDS_MAX, WRITE_QUEUE_MAX, WriteCounts, WriteError, WriterHandle, WriterSettings, WriterThreads};
+pub use writer::{
+    BATCH_COMMANDS_MAX, WRITE_QUEUE_MAX, WriteCounts, WriteError, WriterHandle, WriterSettings, WriterThreads,
+};

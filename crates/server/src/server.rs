@@ -1,6 +1,6 @@
 //! A whole server: data folder, writer, loops, sessions, doors.
 
-use crate::doors::{self, House, Metrics};
+use crate::doors::{self, Dumps, House, Metrics};
 use crate::loops::{self, Loop};
 use crate::sessions::{ConnectedAgents, Session, SessionContext, SessionError};
 use crate::writer::WriterThreads;
@@ -121,6 +121,7 @@ impl Server {
             settings,
             started: clock::now(),
             metrics: Metrics::new(),
+            dumps: Dumps::new(),
             changes,
         };
         let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
@@ -153,7 +154,8 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(loops::place(on.clone()));
         background.spawn(loops::keep_house(on, settings.history));
-        let house = House { writer, agents, settings, started: clock::now(), metrics: Metrics::new(), changes };
+        let (metrics, dumps) = (Metrics::new(), Dumps::new());
+        let house = House { writer, agents, settings, started: clock::now(), metrics, dumps, changes };
         let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
         Ok(RunningServer { threads, stop_tasks, close_doors, session, background, doors })
     }

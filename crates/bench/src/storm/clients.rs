@@ -275,7 +275,8 @@ mod tests {
     #[test]
     fn the_end_of_an_answer_is_found_however_it_is_cut() {
         let counted = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n0\r\n\r\n";
-        let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n";
+        let chunked =
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n";
         for bytes in [&counted[..], &chunked[..]] {
             for piece in 1..=bytes.len() {
                 assert_eq!(ended_after(bytes, piece), bytes.len().div_ceil(piece), "{piece}");

@@ -79,11 +79,13 @@ fn small_alone(run: &Run<'_>) -> anyhow::Result<CaseReport> {
 fn small_in_storm(run: &Run<'_>) -> anyhow::Result<CaseReport> {
     let storms = storms(run)?;
     let small = |storms: &[Storm]| median(storms.iter().map(|storm| asked(&storm.asked)).collect());
-    let report =
-        CaseReport::of(run.case.clone(), 1, &small(&storms.ours), Some(&small(&storms.plain)), &[]);
+    let report = CaseReport::of(run.case.clone(), 1, &small(&storms.ours), Some(&small(&storms.plain)), &[]);
     let in_line = small(&storms.in_line).samples.latency();
     let line = in_line.map_or_else(String::new, |in_line| {
-        format!("a plain server that has small questions wait in line with dumps: p50 {:.0}, max {:.0}", in_line.p50, in_line.max)
+        format!(
+            "a plain server that has small questions wait in line with dumps: p50 {:.0}, max {:.0}",
+            in_line.p50, in_line.max
+        )
     });
     Ok(report.note("floor: the same clients on a plain server that sends small answers at once".into()).note(line))
 }
@@ -113,13 +115,21 @@ fn dump(run: &Run<'_>) -> anyhow::Result<CaseReport> {
             plain / 1e6,
             rounded(ours / plain)
         ))
-        .note(format!("slowest dump / median: {slowest:.2}, the plain server's {:.2}", middle(|storm| storm.slowest(), &storms.plain)))
+        .note(format!(
+            "slowest dump / median: {slowest:.2}, the plain server's {:.2}",
+            middle(|storm| storm.slowest(), &storms.plain)
+        ))
         .note(format!(
             "processor time of the server for a gigabyte: {:.2} s, the plain server's {:.2} s",
             middle(cpu, &storms.ours),
             middle(cpu, &storms.plain)
         ))
-        .note(format!("memory over idle: {:.0} MB of {} MB allowed; a dump has {} bytes", over / 1048576.0, allowed >> 20, storms.dump_bytes)))
+        .note(format!(
+            "memory over idle: {:.0} MB of {} MB allowed; a dump has {} bytes",
+            over / 1048576.0,
+            allowed >> 20,
+            storms.dump_bytes
+        )))
 }
 
 /// All storms of a run.
@@ -156,8 +166,7 @@ fn storms(run: &Run<'_>) -> anyhow::Result<Rc<Storms>> {
     let mut ours = Field::ours(run)?;
     let mut plain = Field::plain(&ours, false)?;
     let mut in_line = Field::plain(&ours, true)?;
-    let mut storms =
-        Storms { ours: Vec::new(), plain: Vec::new(), in_line: Vec::new(), dump_bytes: ours.dump_bytes };
+    let mut storms = Storms { ours: Vec::new(), plain: Vec::new(), in_line: Vec::new(), dump_bytes: ours.dump_bytes };
     for _ in 0..run.effort.rounds {
         ours.part.tell(CHANGE)?;
         storms.ours.push(ours.storm(run)?);
@@ -223,7 +232,10 @@ impl Field {
     }
 
     /// Measures the server's processor time beside what `work` measures.
-    fn measured(&mut self, work: impl FnOnce(&mut Field) -> anyhow::Result<Measurement>) -> anyhow::Result<Measurement> {
+    fn measured(
+        &mut self,
+        work: impl FnOnce(&mut Field) -> anyhow::Result<Measurement>,
+    ) -> anyhow::Result<Measurement> {
         let cpu = self.part.cpu()?;
         let mut measurement = work(self)?;
         measurement.cpu = self.part.cpu()? - cpu;

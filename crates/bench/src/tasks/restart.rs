@@ -97,7 +97,9 @@ fn measure(run: &Run<'_>, changes: u64) -> anyhow::Result<CaseReport> {
         measurement
     };
     let report = Contest::new(&run.case, |_: &Budget| turn(OPEN, &data, &last))
-        .floor("one flat file of the same rows read, decoded and put into vectors", |_| turn(READ_FLAT, &flat, &last_flat))
+        .floor("one flat file of the same rows read, decoded and put into vectors", |_| {
+            turn(READ_FLAT, &flat, &last_flat)
+        })
         .long()
         .run(run.effort);
     Ok(told(report, &filled, &last.into_inner(), &last_flat.into_inner()).note(format!("on {}", folder.file_system)))
