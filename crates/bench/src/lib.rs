@@ -12,7 +12,8 @@
 //!
 //! | benchmark | what it asks | where |
 //! |---|---|---|
-//! | `tasks` | how fast tasks are read and changed in memory, and what they weigh | `tasks` |
+//! | `tasks` | how fast tasks are read and changed in memory and on disk, and what they weigh | `tasks` |
+//! | `storm` | whether a small question is answered while 500 clients read everything | `storm` |
 //!
 //! To add a case, write its function beside its kin and name it in the list of its benchmark.
 //!
@@ -41,6 +42,7 @@ mod pattern;
 mod peers;
 mod random;
 mod report;
+mod storm;
 mod table;
 mod tasks;
 
@@ -54,7 +56,7 @@ pub use report::{CaseReport, Floor, FloorLatency, Peer, Ratio, Report};
 pub use table::{LEGEND, case_lines, footer, header};
 
 /// The names of all benchmarks.
-pub const BENCHES: &[&str] = &["tasks"];
+pub const BENCHES: &[&str] = &["tasks", "storm"];
 
 /// Runs the benchmark of this name and calls `done` after each case.
 ///
@@ -63,6 +65,7 @@ pub const BENCHES: &[&str] = &["tasks"];
 pub fn run(bench: &str, options: &Options, done: &mut dyn FnMut(&CaseReport)) -> anyhow::Result<Report> {
     match bench {
         "tasks" => tasks::run(options, done),
+        "storm" => storm::run(options, done),
         other => anyhow::bail!("there is no benchmark `{other}`; there are {}", BENCHES.join(", ")),
     }
 }

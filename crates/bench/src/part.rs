@@ -2,13 +2,18 @@
 //!
 //! A part is this same program, started with a first argument that no person gives.
 
+use crate::storm;
 use crate::tasks::restart;
 use anyhow::Context;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// The first argument of a part.
 const PART: &str = "benchmark-part";
+
+/// In what the kernel tells processor time: a constant of its interface.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// Fills a data folder, and waits to be killed.
 pub(crate) const FILL: &str = "restart-fill";
@@ -16,6 +21,10 @@ pub(crate) const FILL: &str = "restart-fill";
 pub(crate) const OPEN: &str = "restart-open";
 /// Reads a flat file of rows.
 pub(crate) const READ_FLAT: &str = "restart-read-flat";
+/// Serves a filled data folder.
+pub(crate) const SERVE_OURS: &str = "storm-serve";
+/// Serves bytes that were made beforehand.
+pub(crate) const SERVE_PLAIN: &str = "storm-serve-plain";
 
 /// If this process was started as a part of a benchmark, does the part. Programs that offer benchmarks call it before anything else.
 pub fn run_part() -> Option<anyhow::Result<()>> {
@@ -29,6 +38,8 @@ pub fn run_part() -> Option<anyhow::Result<()>> {
         Some(FILL) => restart::fill(&rest),
         Some(OPEN) => restart::open(&rest),
         Some(READ_FLAT) => restart::read_flat(&rest),
+        Some(SERVE_OURS) => storm::serve_ours(&rest),
+        Some(SERVE_PLAIN) => storm::serve_plain(&rest),
         _ => Err(anyhow::anyhow!("there is no part {}", name.display())),
     })
 }
@@ -55,6 +66,41 @@ impl Part {
     pub(crate) fn line(&mut self) -> anyhow::Result<String> {
         let line = self.lines.next().context("a part of the benchmark ended early; it says above why")?;
         Ok(line?)
+    }
+
+    /// Tells it something, and waits until it has done it.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn tell(&mut self, what: &str) -> anyhow::Result<()> {
+        let input = self.child.stdin.as_mut().context("the part's input is a pipe")?;
+        writeln!(input, "{what}")?;
+        self.line().map(drop)
+    }
+
+    /// Processor time that it has used.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name, in brackets, may have spaces in it. The 14th and 15th fields are user and system time in ticks.
+        let fields = stat.rsplit_once(')').context("a process without a name")?.1;
+        let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+    }
+
+    /// Memory that it holds now, in bytes, and the most that it has held since the last [`Part::reset_peak`].
+    pub(crate) fn memory(&self) -> anyhow::Result<(u64, u64)> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+        };
+        field("VmRSS:").zip(field("VmHWM:")).context("a process without memory")
+    }
+
+    /// Starts a new reading of the most memory.
+    pub(crate) fn reset_peak(&self) {
+        // Refusal only makes the figure larger than need be.
+        let _ = std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
     }
 }
 

@@ -14,6 +14,7 @@
 //! Every error has one shape: `{"code", "message", "hint"}`.
 
 mod answer;
+mod dumps;
 mod guard;
 mod jobs;
 mod listener;
@@ -23,8 +24,10 @@ mod openapi;
 mod pieces;
 mod rows;
 mod tag;
+mod turns;
 mod watch;
 
+pub(crate) use dumps::Dumps;
 pub(crate) use listener::serve;
 pub(crate) use metrics::Metrics;
 
@@ -56,6 +59,7 @@ pub(crate) struct House {
     pub(crate) settings: ServerSettings,
     pub(crate) started: Time,
     pub(crate) metrics: Metrics,
+    pub(crate) dumps: Arc<Dumps>,
     /// The newest version that is visible.
     pub(crate) changes: tokio::sync::watch::Receiver<Version>,
 }

@@ -1,6 +1,6 @@
 //! A whole server: data folder, writer, loops, sessions, doors.
 
-use crate::doors::{self, House, Metrics};
+use crate::doors::{self, Dumps, House, Metrics};
 use crate::loops::{self, Loop};
 use crate::sessions::{ConnectedAgents, Session, SessionContext, SessionError};
 use crate::writer::WriterThreads;
@@ -108,6 +108,33 @@ impl Server {
         Ok((Server { settings, writer, threads, changes }, opened.warnings))
     }
 
+    /// Who changes the store.
+    pub fn writer(&self) -> &WriterHandle {
+        &self.writer
+    }
+
+    /// Opens the doors alone, without agent, planner or housekeeping, until `stop` ends; then closes them and writes what is left. For benchmarks and
+    /// for looking at data without running anything. All other handles of the writer must be gone by then.
+    pub async fn serve_doors(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let Server { settings, writer, threads, changes } = self;
+        let (close_doors, closing) = watch::channel(false);
+        let house = House {
+            writer,
+            agents: ConnectedAgents::default(),
+            settings,
+            started: clock::now(),
+            metrics: Metrics::new(),
+            dumps: Dumps::new(),
+            changes,
+        };
+        let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
+        stop.await;
+        close_doors.send_replace(true);
+        // A panic of the listener was told where it happened.
+        let _ = doors.await;
+        let _ = tokio::task::spawn_blocking(move || threads.join()).await;
+    }
+
     /// Begins the session with the agent, and then opens the doors: what the first visitor sees is settled.
     ///
     /// # Errors
@@ -130,7 +157,8 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(loops::place(on.clone()));
         background.spawn(loops::keep_house(on, settings.history));
-        let house = House { writer, agents, settings, started: clock::now(), metrics: Metrics::new(), changes };
+        let (metrics, dumps) = (Metrics::new(), Dumps::new());
+        let house = House { writer, agents, settings, started: clock::now(), metrics, dumps, changes };
         let doors = tokio::spawn(doors::serve(listener, Arc::new(house), closing));
         Ok(RunningServer { threads, stop_tasks, close_doors, session, background, doors })
     }

@@ -2,24 +2,24 @@
 
 use super::SharedHouse;
 use super::answer::{Refusal, with_type};
+use super::dumps::{self, bytes_of};
 use super::tag::{Tag, unchanged};
+use super::turns::Turns;
 use axum::body::{Body, HttpBody};
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Frame;
-use rollcall_wire_native::{Chunk, JsonRow, ListBody, ListRequest};
+use rollcall_wire_native::{JsonRow, ListBody, ListRequest};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// An answer of at most so many rows is sent whole, with its length.
 const WHOLE_ROWS_MAX: usize = 256;
 /// Of a table with more rows, all but whole copies are read beside the runtime: a scan must not hold up who asks for ten rows.
 const READ_INLINE_ROWS_MAX: usize = 10_000;
-/// After so many bytes the sender lets others have their turn, even if its socket takes more.
-const TURN_BYTES: usize = 256 << 10;
 
 /// `GET /v1/TABLE`.
 pub(super) async fn list<R: JsonRow>(
@@ -33,7 +33,21 @@ pub(super) async fn list<R: JsonRow>(
     if tag.is_among(&headers) {
         return Ok(unchanged(&tag));
     }
-    let is_small = request.is_whole() || snapshot.table::<R>().len() <= READ_INLINE_ROWS_MAX;
+    if request.is_whole() && snapshot.table::<R>().len() > WHOLE_ROWS_MAX {
+        // A copy of the present is taken when its turn comes, so it has no tag of the moment in which it was asked for.
+        let (store, tag) = (house.writer.store().clone(), request.as_of.is_some().then_some(tag));
+        let past = tag.is_some().then_some(snapshot);
+        let begin = move || {
+            let body = ListBody::<R>::new(past.unwrap_or_else(|| store.snapshot()), &request, None)?;
+            Ok(Box::new(body) as dumps::Chunks)
+        };
+        let mut answer = with_type(Body::new(house.dumps.body(begin)), "application/json");
+        if let Some(tag) = tag {
+            tag.put(answer.headers_mut());
+        }
+        return Ok(answer);
+    }
+    let is_small = snapshot.table::<R>().len() <= READ_INLINE_ROWS_MAX;
     let read = move || ListBody::<R>::new(snapshot, &request, None);
     let body = match is_small {
         true => read()?,
@@ -44,7 +58,7 @@ pub(super) async fn list<R: JsonRow>(
     };
     let body = match body.rows() {
         0..=WHOLE_ROWS_MAX => Body::from(body.into_bytes()),
-        _ => Body::new(Chunks { body, turn_bytes: 0 }),
+        _ => Body::new(Chunks { body, turns: Turns::default() }),
     };
     let mut answer = with_type(body, "application/json");
     tag.put(answer.headers_mut());
@@ -54,7 +68,7 @@ pub(super) async fn list<R: JsonRow>(
 /// A body whose chunks are made as the socket takes them.
 struct Chunks<R: JsonRow> {
     body: ListBody<R>,
-    turn_bytes: usize,
+    turns: Turns,
 }
 
 impl<R: JsonRow> Unpin for Chunks<R> {}
@@ -67,16 +81,9 @@ impl<R: JsonRow> HttpBody for Chunks<R> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.turn_bytes >= TURN_BYTES {
-            self.turn_bytes = 0;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let bytes = self.body.next().map(|chunk| match chunk {
-            Chunk::Own(bytes) => Bytes::from(bytes),
-            shared @ Chunk::Shared(..) => Bytes::from_owner(shared),
-        });
-        self.turn_bytes += bytes.as_ref().map_or(0, Bytes::len);
+        ready!(self.turns.poll_turn(context));
+        let bytes = self.body.next().map(bytes_of);
+        self.turns.took(bytes.as_ref().map_or(0, Bytes::len));
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
