@@ -44,6 +44,7 @@ extern crate self as rollcall_schema;
 
 pub mod codec;
 mod column;
+mod fuzz;
 pub mod key;
 mod literal;
 mod names;
@@ -55,6 +56,7 @@ mod value;
 
 pub use codec::{DecodeError, FieldError, Unknown};
 pub use column::{BlobReference, ColumnValue, ComputedValue};
+pub use fuzz::fuzz_row;
 pub use literal::Literal;
 pub use names::NamePool;
 pub use rollcall_schema_derive::{Enumeration, Row};

@@ -4,11 +4,11 @@ use crate::checkpoint::{chunks, read_broken};
 use crate::generator::{Generator, with_seeds};
 use crate::rows::{Event, File, Item, Link, Sighting, ThingLater};
 use crate::world::{SMALL, World, random_item};
-use rollcall_schema::{NamePool, Row};
+use rollcall_schema::{Row, fuzz_row as fuzz_row_of};
 use rollcall_store::StoreLimits;
 use std::path::{Path, PathBuf};
 
-/// Reads bytes as a stored row of every table. What is read is written so that it reads back equal.
+/// Reads bytes as a stored row of every table.
 pub fn fuzz_row(bytes: &[u8]) {
     fuzz_row_of::<Item>(bytes);
     fuzz_row_of::<Event>(bytes);
@@ -16,18 +16,6 @@ pub fn fuzz_row(bytes: &[u8]) {
     fuzz_row_of::<Link>(bytes);
     fuzz_row_of::<File>(bytes);
     fuzz_row_of::<ThingLater>(bytes);
-}
-
-fn fuzz_row_of<R: Row>(bytes: &[u8]) {
-    let Ok(row) = R::decode(bytes, &mut NamePool::default()) else { return };
-    let mut written = Vec::new();
-    row.encode(&mut written);
-    let again = R::decode(&written, &mut NamePool::default()).expect("what was written is read back");
-    assert_eq!(again, row);
-    let mut once_more = Vec::new();
-    again.encode(&mut once_more);
-    assert_eq!(once_more, written, "one row has one stored form");
-    assert!(row.heap_bytes() < 64 * bytes.len() + 4096, "a row of few bytes takes much memory");
 }
 
 /// Reads bytes as a record and as a chunk of a checkpoint, and uses what was loaded.

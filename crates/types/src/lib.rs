@@ -43,3 +43,6 @@ pub use jobs::{JobKind, JobRow, SpecRow};
 pub use nearest::nearest;
 pub use state::{Section, TaskState};
 pub use tasks::Task;
+
+#[cfg(test)]
+mod stored_rows;
