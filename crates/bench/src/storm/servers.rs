@@ -5,8 +5,8 @@
 use crate::data::{Changes, open_data};
 use crate::load::{Load, Shape};
 use anyhow::Context;
-use rollcall_store::StoreLimits;
 use rollcall_server::{HistoryBounds, Server, ServerSettings, WriterHandle, WriterSettings};
+use rollcall_store::StoreLimits;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
