@@ -337,7 +337,7 @@ fn the_charge_does_not_understate_what_is_held_when_versions_are_thinned() {
 fn a_version_that_was_seen_can_be_asked_for_while_the_next_ones_are_published() {
     let mut clock = Clock::new(StoreLimits::default());
     let store = clock.store.clone();
-    let (told, done) = std::sync::mpsc::channel::<()>();
+    let (told, done) = std::sync::mpsc::sync_channel::<()>(0);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             while done.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
