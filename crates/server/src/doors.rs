@@ -20,6 +20,7 @@ mod logs;
 mod metrics;
 mod pieces;
 mod rows;
+mod stream;
 mod watch;
 
 pub(crate) use listener::serve;
