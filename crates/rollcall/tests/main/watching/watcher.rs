@@ -123,11 +123,13 @@ impl<'n> Watcher<'n> {
         self.read_again();
         while !self.is_over() {
             let deaths = self.night.count(&self.night.deaths);
-            match self.watch(std::mem::take(&mut stalls)) {
+            let has_stalled = std::mem::take(&mut stalls);
+            match self.watch(has_stalled) {
                 Ok(End::AllSeen) => break,
                 Ok(End::Cut) => drop(self.night.cuts.fetch_add(1, Ordering::SeqCst)),
                 Ok(End::Compacted) => {
                     self.night.compactions.fetch_add(1, Ordering::SeqCst);
+                    self.night.stalled.fetch_or(has_stalled, Ordering::SeqCst);
                     self.read_again();
                 }
                 Ok(End::ServerGone) | Err(_) => {
@@ -256,7 +258,7 @@ impl<'n> Watcher<'n> {
     fn pass(&mut self, last: bool) {
         self.versions += 1;
         let compare = last || self.versions - self.compared >= self.night.scale.versions_between_comparisons;
-        if !compare && self.versions % self.watched.every != 0 {
+        if !compare && !self.versions.is_multiple_of(self.watched.every) {
             return;
         }
         if compare {
