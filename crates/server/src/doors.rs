@@ -23,6 +23,7 @@ mod metrics;
 mod openapi;
 mod pieces;
 mod rows;
+mod stream;
 mod tag;
 mod turns;
 mod watch;

@@ -59,6 +59,8 @@ error_codes! {
     BadAsOf = "bad_as_of", 400;
     /// The request has a parameter that means nothing, or one twice.
     BadParameter = "bad_parameter", 400;
+    /// It is no request of HTTP/1.1, or not a whole one.
+    BadRequest = "bad_request", 400;
     /// The body cannot be read.
     BadBody = "bad_body", 400;
     /// It would be understood, but this version cannot do it yet.
@@ -77,6 +79,8 @@ error_codes! {
     NoSuchThing = "no_such_thing", 404;
     /// The path exists, but not for this method.
     WrongMethod = "wrong_method", 405;
+    /// The request did not come whole in time.
+    TooSlow = "too_slow", 408;
     /// It does not go together with the present state, or something changed meanwhile.
     Conflict = "conflict", 409;
     /// The version asked for is no longer held.
@@ -87,6 +91,8 @@ error_codes! {
     TooLarge = "too_large", 413;
     /// The query part of the address is too long.
     QueryTooLong = "query_too_long", 414;
+    /// The address and the headers together are too long, or there are too many headers.
+    HeadersTooLarge = "headers_too_large", 431;
     /// The version or time asked for has not happened yet.
     NotYet = "not_yet", 400;
     /// As much as can be done at once is being done.

@@ -2,6 +2,7 @@
 
 mod alone;
 mod asking;
+mod attacks;
 mod bad_nights;
 mod dev;
 mod documents;

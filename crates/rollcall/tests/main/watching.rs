@@ -29,7 +29,7 @@ pub struct Scale {
     pub changes: u64,
     /// And not before so many connections were cut.
     pub cuts: u64,
-    /// One reader takes nothing for so long, and for so many changes.
+    /// One reader takes nothing for so long, and for so many changes: more than the sockets hold, and the memory for watchers.
     pub stall: Duration,
     pub stall_changes: u64,
     /// All rows are compared when so many versions have passed.
@@ -37,11 +37,11 @@ pub struct Scale {
 }
 
 const SHORT: Scale = Scale {
-    changes_per_second: 1000,
+    changes_per_second: 1500,
     changes: 8000,
     cuts: 300,
     stall: Duration::from_secs(2),
-    stall_changes: 5000,
+    stall_changes: 3500,
     versions_between_comparisons: 100,
 };
 
@@ -55,7 +55,7 @@ const LONG: Scale = Scale {
 };
 
 /// Changes are held for watchers in so little memory that who falls behind for a second must read again.
-const WATCH_MEMORY: &str = "1M";
+const WATCH_MEMORY: &str = "512K";
 
 /// What is watched, each by so many watchers, and at how many of the versions that they pass it is asked for.
 const WATCHED: [Watched; 8] = [
@@ -91,6 +91,8 @@ pub struct Night {
     /// The watchers go on until they have passed this version.
     pub last_version: AtomicU64,
     pub deaths: AtomicU64,
+    /// The reader that took nothing for a while was told to read again.
+    pub stalled: AtomicBool,
     pub over: AtomicBool,
 }
 
@@ -107,6 +109,7 @@ impl Night {
             unchecked: AtomicU64::new(0),
             last_version: AtomicU64::new(u64::MAX),
             deaths: AtomicU64::new(0),
+            stalled: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
     }
@@ -180,7 +183,8 @@ fn a_watch_has_no_gap_and_no_duplicate_through_cuts_a_stall_and_the_death_of_the
         let loading: Vec<_> =
             (0..load::CLIENTS).map(|client| scope.spawn(move || Load::new(night, client).run())).collect();
         // In the middle of it all, the server dies.
-        night.wait_for("half of the load", || night.count(&night.changes) >= night.scale.changes / 2);
+        let is_half_over = || night.count(&night.changes) >= night.scale.changes / 2;
+        night.wait_for("half of the load", || is_half_over() && night.stalled.load(Ordering::SeqCst));
         let dev = die_and_come_back(night, dev, folder.path());
         loading.into_iter().for_each(|thread| thread.join().expect("the load goes on to its end"));
         night.last_version.store(settled_version(&dev), Ordering::SeqCst);
@@ -192,7 +196,7 @@ fn a_watch_has_no_gap_and_no_duplicate_through_cuts_a_stall_and_the_death_of_the
     });
     checks.print(&night, begun.elapsed());
     assert!(night.count(&night.cuts) >= night.scale.cuts);
-    assert!(night.count(&night.compactions) > 0);
+    assert!(night.stalled.load(Ordering::SeqCst));
 }
 
 fn die_and_come_back(night: &Night, dev: Dev, folder: &std::path::Path) -> Dev {

@@ -2,6 +2,7 @@
 
 use crate::WriteError;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rollcall_commands::CommandError;
@@ -40,6 +41,13 @@ impl IntoResponse for Refusal {
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Refusal {
         Refusal(error)
+    }
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(_: PathRejection) -> Refusal {
+        Refusal::new(ErrorCode::BadRequest, "the path of the address is not UTF-8")
+            .hint("encode each byte outside A-Z a-z 0-9 - . _ ~ as % and two hexadecimal digits, in UTF-8")
     }
 }
 

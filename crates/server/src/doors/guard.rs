@@ -5,7 +5,8 @@
 
 use super::answer::{Refusal, shown};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, header};
+use axum::http::header::AsHeaderName;
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use rollcall_wire_native::ErrorCode;
@@ -29,7 +30,7 @@ pub(crate) struct Guard {
 impl Guard {
     fn refuses(&self, request: &Request) -> Option<Refusal> {
         if self.loopback {
-            let host = only(request.headers(), &header::HOST);
+            let host = only(request.headers(), header::HOST);
             // A request line may name a host too; then it is the one that counts.
             let named = request.uri().authority().map(|authority| authority.as_str());
             match host.filter(|host| self.is_ours(host) && named.is_none_or(|named| self.is_ours(named))) {
@@ -37,20 +38,20 @@ impl Guard {
                 None => return Some(self.foreign_host(named.or(host).unwrap_or("none"))),
             }
             if request.headers().contains_key(header::ORIGIN) {
-                let origin = only(request.headers(), &header::ORIGIN).unwrap_or("unreadable");
+                let origin = only(request.headers(), header::ORIGIN).unwrap_or("unreadable");
                 if !self.is_our_origin(origin) {
                     return Some(foreign_origin(origin));
                 }
             }
         } else if let Some(origin) = request.headers().get(header::ORIGIN) {
             // By whatever name it is reached, its own pages have that name too.
-            let host = only(request.headers(), &header::HOST).unwrap_or_default();
+            let host = only(request.headers(), header::HOST).unwrap_or_default();
             let origin = origin.to_str().unwrap_or("unreadable");
             if origin.strip_prefix("http://") != Some(host) {
                 return Some(foreign_origin(origin));
             }
         }
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         (!reads && !says_json(request.headers())).then(wrong_type)
     }
 
@@ -86,14 +87,14 @@ fn wrong_type() -> Refusal {
 }
 
 /// The one value of a header; none if it is missing, there twice, or no text.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+pub(super) fn only(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(first)
 }
 
 fn says_json(headers: &HeaderMap) -> bool {
-    let value = only(headers, &header::CONTENT_TYPE).unwrap_or_default();
+    let value = only(headers, header::CONTENT_TYPE).unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
 }

@@ -5,6 +5,7 @@ use super::{House, SharedHouse};
 use crate::random::random;
 use crate::specs::{canonical_text, hash};
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
@@ -14,9 +15,13 @@ use rollcall_commands::{JobChange, StopJob, SubmitJob};
 use rollcall_types::{JobFile, JobName, Namespace, UserName};
 use rollcall_wire_native::{ErrorCode, Parameters};
 use serde_json::json;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A longer body is refused. A job file has at most 64 KiB; in JSON each of its characters may take up to six.
 const BODY_BYTES_MAX: usize = 512 << 10;
+/// A body must have come whole after so long.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// `POST /v1/jobs`: makes a job, or makes it run something else.
 pub(super) async fn submit(State(house): SharedHouse, uri: Uri, body: Body) -> Result<Response, Refusal> {
@@ -51,9 +56,10 @@ fn word(change: JobChange) -> &'static str {
 /// `POST /v1/jobs/{namespace}/{name}/stop`: stops a job, or one instance of it.
 pub(super) async fn stop(
     State(house): SharedHouse,
-    Path((namespace, name)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
+    let Path((namespace, name)) = path?;
     let parameters = Parameters::parse(uri.query().unwrap_or_default(), &["instance"])?;
     let instance = parameters.get("instance").map(|text| {
         let wrong = |_| format!("instance: '{}' is not the number of an instance", shown(text));
@@ -67,13 +73,16 @@ pub(super) async fn stop(
 }
 
 async fn read_body(body: Body) -> Result<Bytes, Refusal> {
-    let collected = Limited::new(body, BODY_BYTES_MAX).collect().await;
+    let Ok(collected) = timeout(BODY_WAIT_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
+        let message = format!("the body did not come whole within {} s", BODY_WAIT_MAX.as_secs());
+        return Err(Refusal::new(ErrorCode::TooSlow, message).hint("nothing changed; send it again"));
+    };
     collected.map(|body| body.to_bytes()).map_err(|error| {
         if error.is::<LengthLimitError>() {
             let message = format!("the body has more than {BODY_BYTES_MAX} bytes");
             Refusal::new(ErrorCode::TooLarge, message)
         } else {
-            Refusal::new(ErrorCode::BadBody, "the body did not come whole")
+            Refusal::new(ErrorCode::BadBody, "the body did not come whole, or not as its headers say")
         }
     })
 }
@@ -108,4 +117,19 @@ fn command(house: &House, job: JobFile) -> Result<SubmitJob, Refusal> {
         disk_bytes: job.resources.disk,
         random,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_body;
+    use crate::doors::pieces::pieces;
+    use axum::body::Body;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_is_given_up() {
+        let (sender, body) = pieces();
+        sender.send("{".into()).await.expect("there is room");
+        let refusal = read_body(Body::new(body)).await.expect_err("it does not come whole");
+        assert_eq!(refusal.0.code.word(), "too_slow");
+    }
 }

@@ -5,6 +5,7 @@ use super::pieces::pieces;
 use super::{House, SharedHouse};
 use crate::sessions::{LogReader, LogRelay};
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
@@ -27,7 +28,12 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// `GET /v1/logs/{task}`: the last lines of each output, and with `follow` what comes until the task has ended.
-pub(super) async fn read(State(house): SharedHouse, Path(name): Path<String>, uri: Uri) -> Result<Response, Refusal> {
+pub(super) async fn read(
+    State(house): SharedHouse,
+    path: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let Path(name) = path?;
     let Asked { lines, follow, streams } = Asked::parse(uri.query().unwrap_or_default())?;
     let task = find(&house, &name)?;
     let relay = relay(&house, &task, &name)?;

@@ -1,6 +1,7 @@
 //! `GET /v1/watch`: changes of rows as server-sent events, gap-free and in the order of commits.
 
 use super::answer::{Refusal, with_type};
+use super::guard::only;
 use super::pieces::pieces;
 use super::{House, SharedHouse};
 use axum::body::Body;
@@ -20,8 +21,8 @@ use tokio::sync::{mpsc, watch};
 
 /// So many commits are read at a time. A client that takes nothing keeps as many from being let go of, until it is given up.
 const COMMITS_AT_ONCE_MAX: usize = 32;
-/// Events are sent in pieces of about this size.
-const PIECE_BYTES: usize = 64 << 10;
+/// Events are sent in pieces of about this size; a client that takes nothing has a few of them waiting.
+const PIECE_BYTES: usize = 16 << 10;
 /// A watcher for whom nothing happened is told after so long up to where it has seen everything, however much happened to others: it comes
 /// back from there, and not from where changes may be no longer held.
 const POSITION_LAG_MAX: Duration = Duration::from_secs(1);
@@ -34,7 +35,8 @@ pub(super) fn tables() -> [&'static TableSchema; 4] {
 }
 
 pub(super) async fn read(State(house): SharedHouse, uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
-    let last_event = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    // One that cannot be read, or another one beside it, is refused as well: to watch from now on would leave a gap that nobody is told of.
+    let last_event = headers.get("last-event-id").map(|_| only(&headers, "last-event-id").unwrap_or("unreadable"));
     let request = WatchRequest::parse(uri.query().unwrap_or_default(), last_event, &tables())?;
     let body = match request.schema.name {
         "tasks" => begin::<Task>(&house, request),

@@ -12,7 +12,7 @@ pub const CLIENTS: usize = 4;
 /// Memory that no machine has.
 const TOO_MUCH: u64 = 64 << 40;
 /// So many versions may wait to be checked: the past is held for a while only.
-const UNCHECKED_MAX: u64 = 400;
+const UNCHECKED_MAX: u64 = 200;
 /// A task comes, is explained and is stopped.
 const CHANGES_OF_A_TASK: u64 = 3;
 

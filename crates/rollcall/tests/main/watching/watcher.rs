@@ -123,11 +123,13 @@ impl<'n> Watcher<'n> {
         self.read_again();
         while !self.is_over() {
             let deaths = self.night.count(&self.night.deaths);
-            match self.watch(std::mem::take(&mut stalls)) {
+            let has_stalled = std::mem::take(&mut stalls);
+            match self.watch(has_stalled) {
                 Ok(End::AllSeen) => break,
                 Ok(End::Cut) => drop(self.night.cuts.fetch_add(1, Ordering::SeqCst)),
                 Ok(End::Compacted) => {
                     self.night.compactions.fetch_add(1, Ordering::SeqCst);
+                    self.night.stalled.fetch_or(has_stalled, Ordering::SeqCst);
                     self.read_again();
                 }
                 Ok(End::ServerGone) | Err(_) => {
