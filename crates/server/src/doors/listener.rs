@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 const CONNECTIONS_MAX: usize = 4096;
 /// A request's line and headers must have come after so long; a connection that asks nothing is closed then.
 const HEADERS_WAIT_MAX: Duration = Duration::from_secs(30);
-/// A request's line and headers have at most so many bytes.
-const HEADERS_BYTES_MAX: usize = 64 << 10;
+/// A request's line and headers have at most so many bytes; as many of an answer are gathered for one write, which costs less the larger it is.
+const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// A request has at most so many headers.
 const HEADERS_MAX: usize = 64;
 /// After a failed accept, such as one without file descriptors, so long passes.
@@ -68,7 +68,7 @@ async fn connection(stream: TcpStream, router: Router, mut closing: watch::Recei
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WAIT_MAX);
-    builder.max_buf_size(HEADERS_BYTES_MAX).max_headers(HEADERS_MAX);
+    builder.max_buf_size(BUFFER_BYTES_MAX).max_headers(HEADERS_MAX);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     tokio::select! {
