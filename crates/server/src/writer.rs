@@ -81,7 +81,7 @@ pub struct WriteCounts {
 pub struct WriterSettings {
     /// Where the time of commits comes from.
     pub clock: fn() -> Time,
-    /// A checkpoint is begun when so many bytes were appended since the last one, or twice its size if that is more.
+    /// A checkpoint is begun when so many bytes were appended since the last one, or half its size if that is more.
     pub checkpoint_after_bytes: u64,
 }
 

@@ -14,6 +14,10 @@ use std::time::Duration;
 /// Relaxed changes are on disk, and the last batch is proven to be, after so long at most.
 const IDLE_MILLIS: u64 = 100;
 
+/// A checkpoint is begun when the log after the last one is as long as this part of it, or as the settings say if that is more: reading it back
+/// then takes little longer than reading the checkpoint, and at most three times as many bytes are written as the log alone has.
+const REPLAY_PART: u64 = 2;
+
 /// After a failed checkpoint the next one is begun after so many more batches or idle turns.
 const RETRY_TURNS: u64 = 10;
 
@@ -162,7 +166,7 @@ impl<D: Disk> Committer<D> {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes.saturating_mul(2));
+        let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes / REPLAY_PART);
         let replayed = self.log.bytes_since_checkpoint();
         self.counts.replay_bytes.store(replayed, Ordering::Relaxed);
         self.counts.replay_bytes_max.store(enough, Ordering::Relaxed);
