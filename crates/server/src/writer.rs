@@ -1,18 +1,20 @@
 //! The writer's thread: commands in, commits out.
 
 mod commit;
+mod queue;
 
 use commit::{Committer, InFlight};
+use queue::{Inbox, Queue, Sent};
 use rollcall_commands::{Command, CommandError};
 use rollcall_log::{Disk, Log};
 use rollcall_schema::Time;
-use rollcall_store::{Batch, Store, Version, Writer};
+use rollcall_store::{Store, Version, Writer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// The most commands of one batch, which is one commit and one version.
 pub const BATCH_COMMANDS_MAX: usize = 1024;
@@ -51,12 +53,6 @@ pub enum WriteError {
     Stopping,
 }
 
-/// Called when the outcome of a command's batch is known.
-type Answer = Box<dyn FnOnce(Result<Version, WriteError>) + Send>;
-
-/// Runs a command in a batch.
-type Run = Box<dyn FnOnce(&mut Batch<'_>) -> Answer + Send>;
-
 /// What was written so far.
 #[derive(Debug, Default)]
 pub struct WriteCounts {
@@ -85,7 +81,7 @@ pub struct WriteCounts {
 pub struct WriterSettings {
     /// Where the time of commits comes from.
     pub clock: fn() -> Time,
-    /// A checkpoint is begun when so many bytes were appended since the last one, or twice its size if that is more.
+    /// A checkpoint is begun when so many bytes were appended since the last one, or half its size if that is more.
     pub checkpoint_after_bytes: u64,
 }
 
@@ -105,7 +101,7 @@ impl Default for WriterSettings {
 /// Sends commands to the writer. Cloning it is cheap.
 #[derive(Clone)]
 pub struct WriterHandle {
-    queue: mpsc::Sender<Run>,
+    queue: Arc<Queue>,
     store: Arc<Store>,
     counts: Arc<WriteCounts>,
 }
@@ -137,7 +133,7 @@ impl WriterHandle {
         log: Log<D>,
         settings: WriterSettings,
     ) -> std::io::Result<(WriterHandle, WriterThreads)> {
-        let (queue, commands) = mpsc::channel(WRITE_QUEUE_MAX);
+        let (queue, commands) = queue::queue();
         let (prepared, to_log) = sync_channel(PREPARED_MAX);
         let counts = Arc::new(WriteCounts::default());
         let store = writer.store().clone();
@@ -171,19 +167,7 @@ impl WriterHandle {
         C::Answer: Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        let run: Run = Box::new(move |batch| {
-            let answer = batch.attempt(|change| command.apply(change));
-            Box::new(move |outcome| {
-                // A client that went away does not want to know.
-                let _ = sender.send(match (answer, outcome) {
-                    (Ok(answer), Ok(version)) => Ok((answer, version)),
-                    // A refusal rests on what the batch saw, so it is given only when that is durable.
-                    (Err(refused), Ok(_)) => Err(WriteError::Refused(refused)),
-                    (_, Err(failed)) => Err(failed),
-                });
-            })
-        });
-        self.queue.send(run).await.map_err(|_| WriteError::Stopping)?;
+        self.queue.send(Box::new(Sent::new(command, sender))).await.map_err(|_| WriteError::Stopping)?;
         receiver.await.map_err(|_| WriteError::Stopping)?
     }
 }
@@ -191,14 +175,14 @@ impl WriterHandle {
 /// The writer's loop.
 fn write(
     mut writer: Writer,
-    mut commands: mpsc::Receiver<Run>,
+    mut commands: Inbox,
     prepared: &SyncSender<InFlight>,
     generation: &AtomicU64,
     settings: WriterSettings,
     counts: &WriteCounts,
 ) {
     let mut current = generation.load(Ordering::Acquire);
-    while let Some(first) = commands.blocking_recv() {
+    while commands.wait() {
         let newest = generation.load(Ordering::Acquire);
         if newest != current {
             // A batch failed: what was prepared on top of it fails too, and work goes on from what is published.
@@ -206,18 +190,18 @@ fn write(
             current = newest;
         }
         let mut batch = writer.begin((settings.clock)());
-        let mut answers = Vec::with_capacity(64);
-        answers.push(first(&mut batch));
-        while answers.len() < BATCH_COMMANDS_MAX
+        let mut sent = Vec::with_capacity(commands.taken().min(BATCH_COMMANDS_MAX));
+        while sent.len() < BATCH_COMMANDS_MAX
             && batch.written_bytes() < BATCH_BYTES_MAX
-            && let Ok(next) = commands.try_recv()
+            && let Some(mut next) = commands.next()
         {
-            answers.push(next(&mut batch));
+            next.run(&mut batch);
+            sent.push(next);
         }
-        counts.commands.fetch_add(answers.len() as u64, Ordering::Relaxed);
-        let in_flight = InFlight { prepared: batch.prepare(), answers, generation: current };
+        counts.commands.fetch_add(sent.len() as u64, Ordering::Relaxed);
+        let in_flight = InFlight { prepared: batch.prepare(), sent, generation: current };
         if prepared.send(in_flight).is_err() {
-            // The log thread has ended, which it does only with the server; the answers are dropped unanswered.
+            // The log thread has ended, which it does only with the server; the commands are dropped unanswered.
             return;
         }
         counts.writer_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);

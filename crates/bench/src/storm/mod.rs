@@ -10,7 +10,7 @@ pub(crate) use servers::{serve_ours, serve_plain};
 
 use crate::catalog::{self, Case, Options, Run};
 use crate::data::DiskFolder;
-use crate::latency::rounded;
+use crate::latency::{P99_SAMPLES_MIN, rounded};
 use crate::load::{Load, Shape};
 use crate::measure::Measurement;
 use crate::part::{Part, SERVE_OURS, SERVE_PLAIN};
@@ -167,16 +167,18 @@ fn storms(run: &Run<'_>) -> anyhow::Result<Rc<Storms>> {
     let mut plain = Field::plain(&ours, false)?;
     let mut in_line = Field::plain(&ours, true)?;
     let mut storms = Storms { ours: Vec::new(), plain: Vec::new(), in_line: Vec::new(), dump_bytes: ours.dump_bytes };
+    let enough = if run.effort.quick { 1 } else { P99_SAMPLES_MIN };
     for _ in 0..run.effort.rounds {
         ours.part.tell(CHANGE)?;
-        storms.ours.push(ours.storm(run)?);
+        storms.ours.push(ours.storm(run, enough)?);
         ours.part.tell(REST)?;
         if !run.effort.alone {
-            storms.plain.push(plain.storm(run)?);
+            storms.plain.push(plain.storm(run, enough)?);
         }
     }
     if !run.effort.alone {
-        storms.in_line.push(in_line.storm(run)?);
+        // Each small answer takes as long as a dump, so few are enough to see it.
+        storms.in_line.push(in_line.storm(run, 1)?);
     }
     let storms = Rc::new(storms);
     STORMS.set(Some(storms.clone()));
@@ -242,9 +244,9 @@ impl Field {
         Ok(measurement)
     }
 
-    fn storm(&mut self, run: &Run<'_>) -> anyhow::Result<Storm> {
+    /// One storm, in which a small question is asked so often at least.
+    fn storm(&mut self, run: &Run<'_>, small_min: u64) -> anyhow::Result<Storm> {
         let dumpers = if run.effort.quick { DUMPERS_QUICK } else { DUMPERS };
-        let small_min = if run.effort.quick { 1 } else { crate::latency::P99_SAMPLES_MIN };
         let ending = Ending { dumps_each: DUMPS_EACH, time_max: STORM_MAX, small_min };
         self.part.reset_peak();
         let cpu = self.part.cpu()?;

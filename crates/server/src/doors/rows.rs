@@ -11,6 +11,8 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Frame;
+use rollcall_schema::IndexSchema;
+use rollcall_store::{Condition, Operator, Query, Rows, Snapshot};
 use rollcall_wire_native::{JsonRow, ListBody, ListRequest};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,6 +22,8 @@ use std::task::{Context, Poll, ready};
 const WHOLE_ROWS_MAX: usize = 256;
 /// Of a table with more rows, all but whole copies are read beside the runtime: a scan must not hold up who asks for ten rows.
 const READ_INLINE_ROWS_MAX: usize = 10_000;
+/// What an index finds is read at once up to so many rows.
+const READ_INLINE_FOUND_MAX: usize = 512;
 
 /// `GET /v1/TABLE`.
 pub(super) async fn list<R: JsonRow>(
@@ -47,7 +51,7 @@ pub(super) async fn list<R: JsonRow>(
         }
         return Ok(answer);
     }
-    let is_small = snapshot.table::<R>().len() <= READ_INLINE_ROWS_MAX;
+    let is_small = snapshot.table::<R>().len() <= READ_INLINE_ROWS_MAX || finds_few::<R>(&snapshot, &request);
     let read = move || ListBody::<R>::new(snapshot, &request, None);
     let body = match is_small {
         true => read()?,
@@ -63,6 +67,19 @@ pub(super) async fn list<R: JsonRow>(
     let mut answer = with_type(body, "application/json");
     tag.put(answer.headers_mut());
     Ok(answer)
+}
+
+/// Whether it asks for one value of a column that an index begins with, and few rows have it. To hand such a question to another thread takes several
+/// times as long as to answer it.
+fn finds_few<R: JsonRow>(snapshot: &Snapshot, request: &ListRequest) -> bool {
+    let Some(condition @ Condition::Compare { column, operator: Operator::Equal, .. }) = &request.condition else {
+        return false;
+    };
+    let begins = |index: &IndexSchema| index.columns.first() == Some(column) && index.only_where.is_none();
+    // Every row that is read is one that was asked for, so the limit bounds the reading too.
+    let few = Query::all().filter(condition.clone()).limit(READ_INLINE_FOUND_MAX + 1);
+    let found = |rows: Rows<'_, '_, R>| rows.count() <= READ_INLINE_FOUND_MAX;
+    R::schema().indexes.iter().any(begins) && snapshot.table::<R>().select(few).is_ok_and(found)
 }
 
 /// A body whose chunks are made as the socket takes them.

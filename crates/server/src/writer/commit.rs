@@ -1,6 +1,7 @@
 //! The log's thread: append, publish, answer, in this order.
 
-use super::{Answer, WriteCounts, WriteError, WriterSettings, thread_cpu_nanos};
+use super::queue::AnySent;
+use super::{WriteCounts, WriteError, WriterSettings, thread_cpu_nanos};
 use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log};
 use rollcall_schema::Durability;
 use rollcall_store::{Prepared, Store};
@@ -13,6 +14,10 @@ use std::time::Duration;
 /// Relaxed changes are on disk, and the last batch is proven to be, after so long at most.
 const IDLE_MILLIS: u64 = 100;
 
+/// A checkpoint is begun when the log after the last one is as long as this part of it, or as the settings say if that is more: reading it back
+/// then takes little longer than reading the checkpoint, and at most three times as many bytes are written as the log alone has.
+const REPLAY_PART: u64 = 2;
+
 /// After a failed checkpoint the next one is begun after so many more batches or idle turns.
 const RETRY_TURNS: u64 = 10;
 
@@ -20,7 +25,8 @@ const RETRY_TURNS: u64 = 10;
 pub(super) struct InFlight {
     /// `None` if the batch changed nothing: its answers still wait for the batches before it.
     pub(super) prepared: Option<Prepared>,
-    pub(super) answers: Vec<Answer>,
+    /// The commands that were run in it, to be answered.
+    pub(super) sent: Vec<AnySent>,
     /// Batches of a generation before the present one were prepared on top of one that failed.
     pub(super) generation: u64,
 }
@@ -89,7 +95,7 @@ impl<D: Disk> Committer<D> {
     }
 
     fn commit(&mut self, in_flight: InFlight) {
-        let InFlight { prepared, answers, generation } = in_flight;
+        let InFlight { prepared, sent, generation } = in_flight;
         let outcome = if generation != self.generation.load(Ordering::Relaxed) {
             let reason =
                 "an earlier change failed to be written, and this one was made on top of it; send it again".into();
@@ -109,7 +115,7 @@ impl<D: Disk> Committer<D> {
             self.counts.failed_commits.fetch_add(1, Ordering::Relaxed);
             self.generation.fetch_add(1, Ordering::Release);
         }
-        answers.into_iter().for_each(|answer| answer(outcome.clone()));
+        sent.into_iter().for_each(|sent| sent.answer(&outcome));
         self.prepare_segment();
         self.counts.log_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);
     }
@@ -160,7 +166,7 @@ impl<D: Disk> Committer<D> {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes.saturating_mul(2));
+        let enough = self.settings.checkpoint_after_bytes.max(self.last_checkpoint_bytes / REPLAY_PART);
         let replayed = self.log.bytes_since_checkpoint();
         self.counts.replay_bytes.store(replayed, Ordering::Relaxed);
         self.counts.replay_bytes_max.store(enough, Ordering::Relaxed);
