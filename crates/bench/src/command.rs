@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What can be typed behind `bench`.
 #[derive(Clone, Debug, Args)]
 pub struct BenchArguments {
-    /// Which benchmark: tasks.
+    /// Which benchmark: tasks or storm.
     pub name: String,
     /// Only cases that match, such as 'indexed:*' or update_one:1M.
     #[arg(long, value_name = "PATTERN")]

@@ -272,6 +272,7 @@ mod tests {
 
     #[test]
     fn failures_and_bytes_are_counted_exactly() {
+        crate::count_allocations();
         let mut calls = 0u64;
         let measurement = repeat(10, || {
             calls += 1;

@@ -229,6 +229,7 @@ mod tests {
 
     #[test]
     fn a_full_case_has_exactly_the_promised_fields() {
+        crate::count_allocations();
         let mut effort = Effort::quick();
         (effort.budget.samples_min, effort.budget.time_max) = (P999_SAMPLES_MIN, Duration::from_secs(60));
         let busy = || (0..100).map(std::hint::black_box).sum::<u64>() > 0;

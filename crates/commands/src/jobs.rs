@@ -276,9 +276,10 @@ fn stop_tasks(
     if let Some(instance) = instance {
         query = query.equal(Task::INSTANCE, instance);
     }
-    let query = query.equal(Task::NAMESPACE, namespace).equal(Task::ACTIVE, true);
-    let tasks: Vec<_> =
-        change.table::<Task>().select(query)?.map(|found| (found.number, found.row().clone())).collect();
+    // Whether they are active is looked at here: asked of the planner, it would lead through all active tasks of the namespace.
+    let query = query.equal(Task::NAMESPACE, namespace);
+    let active = change.table::<Task>().select(query)?.filter(|found| found.row().is_active());
+    let tasks: Vec<_> = active.map(|found| (found.number, found.row().clone())).collect();
     let mut stopped = Vec::new();
     for (number, task) in tasks {
         let next = if task.state == TaskState::Pending { TaskState::Stopped } else { TaskState::Stopping };

@@ -74,6 +74,6 @@ fn a_benchmark_runs_without_a_server() {
     assert_eq!((code, &report["bench"], &case["case"]), (0, &"tasks".into(), &"indexed:10k".into()));
     assert!(case["bytes_alloc_per_op"].is_number(), "allocations are counted: {case}");
     let (code, out, err) = rollcall(&["bench", "taks"]);
-    assert_eq!((code, out.as_str(), err.as_str()), (3, "", "no benchmark `taks`; there is: tasks\n"));
+    assert_eq!((code, out.as_str(), err.as_str()), (3, "", "no benchmark `taks`; there is: tasks, storm\n"));
     assert_eq!(rollcall(&["bench", "tasks", "--case", "nothing"]).0, 1);
 }
