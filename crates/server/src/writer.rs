@@ -3,15 +3,15 @@
 mod commit;
 mod queue;
 
-use commit::{Committer, InFlight};
+use commit::{Committer, InFlight, SharedCommitter, ToLog};
 use queue::{Inbox, Queue, Sent};
 use rollcall_commands::{Command, CommandError};
 use rollcall_log::{Disk, Log};
 use rollcall_schema::Time;
 use rollcall_store::{Store, Version, Writer};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -139,9 +139,13 @@ impl WriterHandle {
         let store = writer.store().clone();
         let committer = Committer::new(store.clone(), log, settings, counts.clone());
         let generation = committer.generation();
-        let committer = std::thread::Builder::new().name("log".into()).spawn(move || committer.run(&to_log))?;
+        let committer = Arc::new(Mutex::new(Some(committer)));
+        let in_flight = Arc::new(AtomicUsize::new(0));
+        let log = WayToLog { sender: prepared, in_flight: in_flight.clone(), committer: committer.clone() };
+        let logging = move || commit::run(&committer, &to_log, &in_flight);
+        let committer = std::thread::Builder::new().name("log".into()).spawn(logging)?;
         let counted = counts.clone();
-        let writing = move || write(writer, commands, &prepared, &generation, settings, &counted);
+        let writing = move || write(writer, commands, &log, &generation, settings, &counted);
         let writer = std::thread::Builder::new().name("writer".into()).spawn(writing)?;
         Ok((WriterHandle { queue, store, counts }, WriterThreads { writer, committer }))
     }
@@ -172,16 +176,48 @@ impl WriterHandle {
     }
 }
 
+/// How batches come from the writer to the log.
+struct WayToLog<D: Disk> {
+    sender: SyncSender<ToLog>,
+    /// Batches that were sent and are not answered.
+    in_flight: Arc<AtomicUsize>,
+    committer: Arc<SharedCommitter<D>>,
+}
+
+/// The log's thread has ended.
+struct LogEnded;
+
+impl<D: Disk> WayToLog<D> {
+    /// Has the log's thread commit a batch, while the writer prepares the next.
+    fn send(&self, batch: InFlight) -> Result<(), LogEnded> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.sender.send(ToLog::Batch(batch)).map_err(|_| LogEnded)
+    }
+
+    /// Commits a batch here and now, which saves waking another thread: for one client at a time, when there is nothing to prepare meanwhile.
+    fn commit(&self, batch: InFlight) -> Result<(), LogEnded> {
+        if self.in_flight.load(Ordering::Acquire) > 0 {
+            return self.send(batch);
+        }
+        let wake = {
+            let mut committer = self.committer.lock().map_err(|_| LogEnded)?;
+            committer.as_mut().ok_or(LogEnded)?.commit_beside(batch)
+        };
+        if wake { self.sender.send(ToLog::Look).map_err(|_| LogEnded) } else { Ok(()) }
+    }
+}
+
 /// The writer's loop.
-fn write(
+fn write<D: Disk>(
     mut writer: Writer,
     mut commands: Inbox,
-    prepared: &SyncSender<InFlight>,
+    log: &WayToLog<D>,
     generation: &AtomicU64,
     settings: WriterSettings,
     counts: &WriteCounts,
 ) {
     let mut current = generation.load(Ordering::Acquire);
+    let mut alone_before = false;
     while commands.wait() {
         let newest = generation.load(Ordering::Acquire);
         if newest != current {
@@ -190,7 +226,7 @@ fn write(
             current = newest;
         }
         let mut batch = writer.begin((settings.clock)());
-        let mut sent = Vec::with_capacity(commands.taken().min(BATCH_COMMANDS_MAX));
+        let mut sent = Vec::with_capacity(commands.take().min(BATCH_COMMANDS_MAX));
         while sent.len() < BATCH_COMMANDS_MAX
             && batch.written_bytes() < BATCH_BYTES_MAX
             && let Some(mut next) = commands.next()
@@ -200,7 +236,14 @@ fn write(
         }
         counts.commands.fetch_add(sent.len() as u64, Ordering::Relaxed);
         let in_flight = InFlight { prepared: batch.prepare(), sent, generation: current };
-        if prepared.send(in_flight).is_err() {
+        // A single command after a single one: there is one client, or there are few changes.
+        let alone = in_flight.sent.len() == 1;
+        let gone = if std::mem::replace(&mut alone_before, alone) && alone {
+            log.commit(in_flight)
+        } else {
+            log.send(in_flight)
+        };
+        if gone.is_err() {
             // The log thread has ended, which it does only with the server; the commands are dropped unanswered.
             return;
         }

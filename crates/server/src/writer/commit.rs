@@ -2,12 +2,12 @@
 
 use super::queue::AnySent;
 use super::{WriteCounts, WriteError, WriterSettings, thread_cpu_nanos};
-use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log};
+use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log, Sequence};
 use rollcall_schema::Durability;
 use rollcall_store::{Prepared, Store};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,6 +20,17 @@ const REPLAY_PART: u64 = 2;
 
 /// After a failed checkpoint the next one is begun after so many more batches or idle turns.
 const RETRY_TURNS: u64 = 10;
+
+/// What the log's thread is sent.
+pub(super) enum ToLog {
+    /// A batch to commit.
+    Batch(InFlight),
+    /// The writer has committed a batch by itself: what that leaves to be done has its time limit.
+    Look,
+}
+
+/// The log, which its thread and the writer's share; `None` when it is closed. The writer uses it only while its thread has nothing to do.
+pub(super) type SharedCommitter<D> = Mutex<Option<Committer<D>>>;
 
 /// A batch on its way to disk.
 pub(super) struct InFlight {
@@ -39,6 +50,10 @@ pub(super) struct Committer<D: Disk> {
     generation: Arc<AtomicU64>,
     checkpoint: Checkpoint,
     last_checkpoint_bytes: u64,
+    /// Whether the log's thread wakes by itself within its time.
+    looks_again: bool,
+    /// The last record when the log's thread had nothing to do the last time.
+    seen: Sequence,
 }
 
 /// The checkpoint that is being written beside the log's thread.
@@ -49,10 +64,57 @@ enum Checkpoint {
     Failed(u64),
 }
 
+/// The log's thread: works until the writer's thread has ended and all it prepared is answered.
+pub(super) fn run<D: Disk>(shared: &SharedCommitter<D>, inbox: &Receiver<ToLog>, in_flight: &AtomicUsize) {
+    // A panic of the writer's thread while it held the log is this thread's end too.
+    let lock = || shared.lock().ok();
+    loop {
+        let looks_again = match lock().as_mut().and_then(|log| log.as_mut()) {
+            Some(log) => {
+                log.looks_again = log.owes_work();
+                log.looks_again
+            }
+            None => return,
+        };
+        let next = match looks_again {
+            true => inbox.recv_timeout(Duration::from_millis(IDLE_MILLIS)),
+            false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let mut locked = lock();
+        let Some(log) = locked.as_mut().and_then(|log| log.as_mut()) else { return };
+        match next {
+            Ok(ToLog::Batch(batch)) => {
+                log.commit(batch);
+                in_flight.fetch_sub(1, Ordering::Release);
+            }
+            Ok(ToLog::Look) => {}
+            Err(RecvTimeoutError::Timeout) => log.settle(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        log.tend_checkpoint();
+        log.counts.log_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);
+    }
+    let log = lock().and_then(|mut log| log.take());
+    if let Some(log) = log {
+        log.close();
+    }
+}
+
 impl<D: Disk> Committer<D> {
     pub(super) fn new(store: Arc<Store>, log: Log<D>, settings: WriterSettings, counts: Arc<WriteCounts>) -> Self {
         let generation = Arc::default();
-        Committer { store, log, settings, counts, generation, checkpoint: Checkpoint::None, last_checkpoint_bytes: 0 }
+        let seen = log.last_sequence();
+        Committer {
+            store,
+            log,
+            settings,
+            counts,
+            generation,
+            checkpoint: Checkpoint::None,
+            last_checkpoint_bytes: 0,
+            looks_again: false,
+            seen,
+        }
     }
 
     /// Grows by one when a batch fails.
@@ -60,20 +122,8 @@ impl<D: Disk> Committer<D> {
         self.generation.clone()
     }
 
-    /// Works until the writer's thread has ended and all it prepared is answered.
-    pub(super) fn run(mut self, inbox: &Receiver<InFlight>) {
-        loop {
-            let next = match self.owes_work() {
-                true => inbox.recv_timeout(Duration::from_millis(IDLE_MILLIS)),
-                false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match next {
-                Ok(in_flight) => self.commit(in_flight),
-                Err(RecvTimeoutError::Timeout) => self.settle(),
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            self.tend_checkpoint();
-        }
+    /// Ends the log when nothing more will come.
+    fn close(mut self) {
         if let Checkpoint::Running(thread) = std::mem::replace(&mut self.checkpoint, Checkpoint::None) {
             self.take_checkpoint(thread);
         }
@@ -83,6 +133,13 @@ impl<D: Disk> Committer<D> {
                 "the log was not closed cleanly; the next start recovers it"
             );
         }
+    }
+
+    /// Commits a batch in the writer's own thread; tells whether the log's thread must be woken, so that what is owed is done in time.
+    pub(super) fn commit_beside(&mut self, in_flight: InFlight) -> bool {
+        self.commit(in_flight);
+        self.tend_checkpoint();
+        !std::mem::replace(&mut self.looks_again, true)
     }
 
     /// Whether something must be done soon even if nothing more comes.
@@ -117,7 +174,6 @@ impl<D: Disk> Committer<D> {
         }
         sent.into_iter().for_each(|sent| sent.answer(&outcome));
         self.prepare_segment();
-        self.counts.log_cpu_nanos.store(thread_cpu_nanos(), Ordering::Relaxed);
     }
 
     fn make_durable(&mut self, prepared: &Prepared) -> Result<(), WriteError> {
@@ -137,6 +193,11 @@ impl<D: Disk> Committer<D> {
     /// What is owed when nothing came for a while.
     fn settle(&mut self) {
         if self.log.needs_checkpoint().is_some() {
+            return;
+        }
+        let last = self.log.last_sequence();
+        if std::mem::replace(&mut self.seen, last) != last && !self.log.needs_sync() {
+            // The writer was at it just now.
             return;
         }
         if let Err(error) = self.log.idle_record() {

@@ -144,19 +144,20 @@ impl Inbox {
         }
     }
 
-    /// How many were taken out and not yet run.
-    pub(super) fn taken(&self) -> usize {
-        self.taken.len()
-    }
-
-    /// The next command, if there is one now.
-    pub(super) fn next(&mut self) -> Option<AnySent> {
+    /// Takes out what waits, unless there is some left of the last time; tells how much there is.
+    pub(super) fn take(&mut self) -> usize {
         if self.taken.is_empty() {
             // The two vectors change places, so that neither is allocated again.
             std::mem::swap(&mut self.taken, &mut self.shared.lock().commands);
             self.shared.room.add_permits(self.taken.len());
             self.taken.reverse();
         }
+        self.taken.len()
+    }
+
+    /// The next command, if there is one now.
+    pub(super) fn next(&mut self) -> Option<AnySent> {
+        self.take();
         self.taken.pop()
     }
 }
