@@ -137,7 +137,7 @@ impl WriterHandle {
         let (prepared, to_log) = sync_channel(PREPARED_MAX);
         let counts = Arc::new(WriteCounts::default());
         let store = writer.store().clone();
-        let committer = Committer::new(store.clone(), log, settings, counts.clone());
+        let committer = Committer::new(store.clone(), log, settings, counts.clone(), commands.answer_desk());
         let generation = committer.generation();
         let committer = Arc::new(Mutex::new(Some(committer)));
         let in_flight = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,6 @@
 //! The log's thread: append, publish, answer, in this order.
 
-use super::queue::AnySent;
+use super::queue::{AnswerDesk, Answers, AnySent};
 use super::{WriteCounts, WriteError, WriterSettings, thread_cpu_nanos};
 use rollcall_log::{AppendError, CheckpointError, Disk, DurabilityClass, FinishedCheckpoint, Log, Sequence};
 use rollcall_schema::Durability;
@@ -50,6 +50,7 @@ pub(super) struct Committer<D: Disk> {
     generation: Arc<AtomicU64>,
     checkpoint: Checkpoint,
     last_checkpoint_bytes: u64,
+    answer_desk: AnswerDesk,
     /// Whether the log's thread wakes by itself within its time.
     looks_again: bool,
     /// The last record when the log's thread had nothing to do the last time.
@@ -101,7 +102,13 @@ pub(super) fn run<D: Disk>(shared: &SharedCommitter<D>, inbox: &Receiver<ToLog>,
 }
 
 impl<D: Disk> Committer<D> {
-    pub(super) fn new(store: Arc<Store>, log: Log<D>, settings: WriterSettings, counts: Arc<WriteCounts>) -> Self {
+    pub(super) fn new(
+        store: Arc<Store>,
+        log: Log<D>,
+        settings: WriterSettings,
+        counts: Arc<WriteCounts>,
+        answer_desk: AnswerDesk,
+    ) -> Self {
         let generation = Arc::default();
         let seen = log.last_sequence();
         Committer {
@@ -112,6 +119,7 @@ impl<D: Disk> Committer<D> {
             generation,
             checkpoint: Checkpoint::None,
             last_checkpoint_bytes: 0,
+            answer_desk,
             looks_again: false,
             seen,
         }
@@ -172,7 +180,7 @@ impl<D: Disk> Committer<D> {
             self.counts.failed_commits.fetch_add(1, Ordering::Relaxed);
             self.generation.fetch_add(1, Ordering::Release);
         }
-        sent.into_iter().for_each(|sent| sent.answer(&outcome));
+        self.answer_desk.give(Answers::new(sent, outcome));
         self.prepare_segment();
     }
 

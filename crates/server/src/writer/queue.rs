@@ -6,7 +6,8 @@
 use super::{WRITE_QUEUE_MAX, WriteError};
 use rollcall_commands::{Command, CommandError};
 use rollcall_store::{Batch, Version};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A command, and later its outcome: one allocation for its whole way.
@@ -57,6 +58,45 @@ where
     }
 }
 
+/// More answers than this are given by the clients' runtime.
+const ANSWERED_HERE_MAX: usize = 4;
+
+/// The answers to the commands of one batch. Whatever becomes of it, each is given once: at the latest when this is dropped.
+pub(super) struct Answers {
+    sent: std::vec::IntoIter<AnySent>,
+    batch: Result<Version, WriteError>,
+}
+
+impl Answers {
+    pub(super) fn new(sent: Vec<AnySent>, batch: Result<Version, WriteError>) -> Answers {
+        Answers { sent: sent.into_iter(), batch }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        for sent in &mut self.sent {
+            sent.answer(&self.batch);
+        }
+    }
+}
+
+/// Gives answers where it costs least: to wake a client from a thread outside of its runtime is a system call for each, from within it is one for many.
+#[derive(Clone)]
+pub(super) struct AnswerDesk {
+    shared: Arc<Shared>,
+}
+
+impl AnswerDesk {
+    pub(super) fn give(&self, answers: Answers) {
+        match self.shared.runtime.get().filter(|_| answers.sent.len() > ANSWERED_HERE_MAX) {
+            // A runtime that has ended drops the task, and so gives the answers.
+            Some(runtime) => drop(runtime.spawn(async move { drop(answers) })),
+            None => drop(answers),
+        }
+    }
+}
+
 /// The end that sends; the writer ends when the last one is gone.
 pub(super) struct Queue {
     shared: Arc<Shared>,
@@ -74,6 +114,8 @@ struct Shared {
     arrived: Condvar,
     /// Room in the queue. It is given in the order of asking, which keeps commands in the order in which they were sent.
     room: Semaphore,
+    /// Where the first client runs; most often all do.
+    runtime: OnceLock<Handle>,
 }
 
 #[derive(Default)]
@@ -86,7 +128,8 @@ struct Waiting {
 
 pub(super) fn queue() -> (Arc<Queue>, Inbox) {
     let room = Semaphore::new(WRITE_QUEUE_MAX);
-    let shared = Arc::new(Shared { waiting: Mutex::default(), arrived: Condvar::new(), room });
+    let shared =
+        Arc::new(Shared { waiting: Mutex::default(), arrived: Condvar::new(), room, runtime: OnceLock::new() });
     (Arc::new(Queue { shared: shared.clone() }), Inbox { shared, taken: Vec::new() })
 }
 
@@ -105,6 +148,11 @@ impl Queue {
     pub(super) async fn send(&self, command: AnySent) -> Result<(), Closed> {
         let room = self.shared.room.acquire().await.map_err(|_| Closed)?;
         room.forget();
+        if self.shared.runtime.get().is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let _ = self.shared.runtime.set(runtime);
+        }
         let mut waiting = self.shared.lock();
         if waiting.writer_gone {
             return Err(Closed);
@@ -126,6 +174,11 @@ impl Drop for Queue {
 }
 
 impl Inbox {
+    /// Where the answers to its commands are given.
+    pub(super) fn answer_desk(&self) -> AnswerDesk {
+        AnswerDesk { shared: self.shared.clone() }
+    }
+
     /// Sleeps until there is a command; false if there will never be one again.
     pub(super) fn wait(&mut self) -> bool {
         if !self.taken.is_empty() {
