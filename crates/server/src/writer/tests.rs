@@ -9,6 +9,7 @@ use rollcall_sim::{CallKind, Fault, SimulatedDisk};
 use rollcall_store::{Query, Store, StoreLimits};
 use rollcall_types::AgentRow;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 fn options() -> Options {
@@ -114,6 +115,24 @@ async fn no_answer_leaves_before_its_fdatasync_ended() {
     assert_eq!(answers, 50);
     drop(handle);
     threads.join();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_batch_is_proven_durable_soon_after_the_last_client_whichever_thread_wrote_it() {
+    for clients in [1, 16] {
+        let disk = SimulatedDisk::new(2);
+        let (handle, threads) = start(disk.clone(), u64::MAX);
+        register(&handle, 0, 50, clients).await;
+        disk.record();
+        let proven = async {
+            while !disk.recorded().iter().any(|call| call.kind == CallKind::Write) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), proven).await.expect("an idle record comes");
+        drop(handle);
+        threads.join();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
