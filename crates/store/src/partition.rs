@@ -19,7 +19,7 @@ pub struct Partition {
     key: Arc<[u8]>,
 }
 
-impl Leaf for Partition {
+impl Leaf for Arc<Partition> {
     fn is_sparse(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ impl Leaf for Partition {
 #[derive(Clone)]
 pub(crate) struct Partitions {
     by_key: PackedMap,
-    by_id: Tree<Partition>,
+    by_id: Tree<Arc<Partition>>,
     next: u32,
     /// The last version at which a partition came or went.
     changed_at: Version,
@@ -70,7 +70,8 @@ impl Partitions {
     }
 
     pub(crate) fn get(&self, id: PartitionId) -> Option<&Partition> {
-        self.by_id.find(&id.0.to_be_bytes()).filter(|partition| partition.id == id && partition.rows > 0)
+        let found = self.by_id.find(&id.0.to_be_bytes())?;
+        (found.id == id && found.rows > 0).then_some(&**found)
     }
 
     pub(crate) fn by_key(&self, key: &[u8]) -> Option<PartitionId> {
@@ -79,7 +80,7 @@ impl Partitions {
 
     /// All partitions that have rows, in the order in which they came.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Partition> {
-        self.by_id.leaves().filter(|partition| partition.rows > 0)
+        self.by_id.leaves().map(Arc::as_ref).filter(|partition| partition.rows > 0)
     }
 
     /// The partition with this key, which is made if it is not there; `None` if no number is left for it.
@@ -99,6 +100,7 @@ impl Partitions {
         self.next += 1;
         self.by_key.insert(key, &id.bytes());
         let partition = Partition { id, values: values().into(), rows: 0, changed_at: version, key: key.into() };
+        let partition = Arc::new(partition);
         self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf.cloned() {
             None => (Edit::Replace(partition), ()),
             // Numbers rise, so a new partition lies behind all others.
@@ -112,6 +114,7 @@ impl Partitions {
     pub(crate) fn touch(&mut self, id: PartitionId, more_rows: i64, version: Version) {
         let (was_empty, gone) = self.by_id.edit(&id.0.to_be_bytes(), |leaf| match leaf {
             Some(partition) if partition.id == id => {
+                let partition = Arc::make_mut(partition);
                 let was_empty = partition.rows == 0;
                 partition.rows = partition.rows.saturating_add_signed(more_rows as isize);
                 partition.changed_at = version;

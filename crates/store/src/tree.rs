@@ -5,6 +5,7 @@
 //! pointer. A change copies the nodes on its path that are shared with another clone and works in place on those that are not, so a batch of
 //! changes copies each node at most once.
 
+mod build;
 mod leaves;
 mod order;
 mod packed;
@@ -13,18 +14,21 @@ mod separators;
 pub(crate) use leaves::Leaves;
 pub(crate) use packed::{Entries, High, KEY_BYTES_MAX, KeyRange, PackedMap};
 
+use arrayvec::ArrayVec;
+use build::{List, nodes_of};
 use separators::Separators;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// The most children of an inner node. Copying a node touches the reference count of each child, and a deeper tree costs a reader a cache
-/// miss a level: 32 was the best of 16, 32, 64 and 128 for a change alone without being worse for a look-up.
-const CHILDREN_MAX: usize = 32;
+/// The most children of an inner node. Copying a node touches the reference count of each child, and what a reader searches in a node should lie in
+/// two cache lines; a deeper tree costs a reader a cache miss a level.
+const CHILDREN_MAX: usize = 16;
 
 /// Fewer children than this, and a node joins a neighbour.
 const CHILDREN_MIN: usize = CHILDREN_MAX / 4;
 
-/// More levels than any tree can have: with `CHILDREN_MIN` children a node, eight levels hold 16 million leaves.
-const LEVELS_MAX: usize = 8;
+/// More levels than any tree can have: two neighbours have more than `CHILDREN_JOINED_MAX` children together, so twelve levels hold a billion leaves.
+const LEVELS_MAX: usize = 12;
 
 /// A leaf of a [`Tree`]. Cloning it is cheap.
 pub(crate) trait Leaf: Clone {
@@ -47,20 +51,65 @@ pub(crate) enum Edit<L> {
     Remove,
 }
 
+/// A key that is looked for, with its first bytes as a number, filled up with zeros.
+pub(crate) struct Wanted<'k> {
+    key: &'k [u8],
+    first: u128,
+}
+
+impl<'k> Wanted<'k> {
+    #[inline]
+    pub(crate) fn new(key: &'k [u8]) -> Wanted<'k> {
+        let first = match key.first_chunk() {
+            Some(bytes) => u128::from_be_bytes(*bytes),
+            None => {
+                let mut bytes = [0; 16];
+                bytes[..key.len()].copy_from_slice(key);
+                u128::from_be_bytes(bytes)
+            }
+        };
+        Wanted { key, first }
+    }
+}
+
+/// Keys in order, some of which may be equal, whose leaves are to be edited together.
+pub(crate) trait Keys {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The key at a position.
+    fn key(&self, position: usize) -> &[u8];
+}
+
+/// A single key.
+struct Single<'k>(&'k [u8]);
+
+impl Keys for Single<'_> {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn key(&self, _position: usize) -> &[u8] {
+        self.0
+    }
+}
+
 pub(crate) struct Tree<L> {
     root: Arc<Inner<L>>,
     /// Bytes of inner nodes that were copied since this was last asked: what only earlier versions hold now.
     copied: usize,
 }
 
+#[derive(Clone)]
 struct Inner<L> {
     separators: Separators,
     children: Children<L>,
 }
 
+#[derive(Clone)]
 enum Children<L> {
-    Leaves(Vec<L>),
-    Inners(Vec<Arc<Inner<L>>>),
+    Leaves(ArrayVec<L, CHILDREN_MAX>),
+    Inners(ArrayVec<Arc<Inner<L>>, CHILDREN_MAX>),
 }
 
 impl<L> Clone for Tree<L> {
@@ -69,20 +118,9 @@ impl<L> Clone for Tree<L> {
     }
 }
 
-impl<L: Clone> Clone for Inner<L> {
-    fn clone(&self) -> Self {
-        // One spare place each: most copies are made to insert.
-        let children = match &self.children {
-            Children::Leaves(leaves) => Children::Leaves(leaves.clone()),
-            Children::Inners(inners) => Children::Inners(inners.clone()),
-        };
-        Inner { separators: self.separators.clone(), children }
-    }
-}
-
 impl<L> Default for Tree<L> {
     fn default() -> Self {
-        let root = Inner { separators: Separators::default(), children: Children::Leaves(Vec::new()) };
+        let root = Inner { separators: Separators::of(std::iter::empty()), children: Children::Leaves(ArrayVec::new()) };
         Tree { root: Arc::new(root), copied: 0 }
     }
 }
@@ -91,9 +129,10 @@ impl<L> Tree<L> {
     /// The leaf that holds `key` if any does.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<&L> {
+        let wanted = Wanted::new(key);
         let mut node = &self.root;
         loop {
-            let position = node.separators.child_of(key);
+            let position = node.separators.child_of(&wanted);
             match &node.children {
                 Children::Leaves(leaves) => return leaves.get(position),
                 Children::Inners(inners) => node = &inners[position],
@@ -107,17 +146,16 @@ impl<L> Tree<L> {
     }
 
     /// Leaves in order from the one that `key` belongs to.
+    #[inline]
     pub(crate) fn leaves_from(&self, key: &[u8]) -> Leaves<'_, L> {
-        Leaves::from_key(&self.root, key)
+        Leaves::from_key(&self.root, &Wanted::new(key))
     }
 
     /// Leaves in falling order from the one that `key` belongs to; from the last one without a key.
     pub(crate) fn leaves_back_from(&self, key: Option<&[u8]>) -> Leaves<'_, L> {
-        Leaves::back_from(&self.root, key)
+        Leaves::back_from(&self.root, key.map(Wanted::new).as_ref())
     }
-}
 
-impl<L> Tree<L> {
     pub(crate) fn take_copied(&mut self) -> usize {
         std::mem::take(&mut self.copied)
     }
@@ -126,35 +164,43 @@ impl<L> Tree<L> {
 impl<L: Leaf> Tree<L> {
     /// A tree of these leaves, which are in order; each comes with a separator from the one before it (the first one's is not used).
     pub(crate) fn from_leaves(leaves: Vec<(Vec<u8>, L)>) -> Tree<L> {
-        let mut level: Vec<(Vec<u8>, Arc<Inner<L>>)> = Vec::new();
-        let mut rest = leaves.into_iter().peekable();
-        if rest.peek().is_none() {
+        if leaves.is_empty() {
             return Tree::default();
         }
-        let per_node = CHILDREN_MAX * 3 / 4;
-        while rest.peek().is_some() {
-            let group: Vec<_> = rest.by_ref().take(per_node).collect();
-            level.push(Inner::of(group, Children::Leaves));
-        }
-        while level.len() > 1 {
-            let mut rest = level.into_iter().peekable();
-            level = Vec::new();
-            while rest.peek().is_some() {
-                let group: Vec<_> = rest.by_ref().take(per_node).collect();
-                level.push(Inner::of(group, Children::Inners));
-            }
-        }
-        level.pop().map_or_else(Tree::default, |(_, root)| Tree { root, copied: 0 })
+        Tree { root: root_of(nodes_of(leaves, Children::Leaves)), copied: 0 }
     }
 
     /// Changes the leaf that `key` belongs to; `edit` is given `None` if the tree is empty.
+    #[inline]
     pub(crate) fn edit<T>(&mut self, key: &[u8], edit: impl FnOnce(Option<&mut L>) -> (Edit<L>, T)) -> T {
-        let (split, result) = edit_node(&mut self.root, key, &mut self.copied, edit);
-        if let Some((separator, right)) = split {
-            let left = self.root.clone();
-            let mut separators = Separators::default();
-            separators.insert(0, &separator);
-            self.root = Arc::new(Inner { separators, children: Children::Inners(vec![left, right]) });
+        let (mut edit, mut result) = (Some(edit), None);
+        self.edit_all(&Single(key), |leaf, _| match edit.take() {
+            Some(edit) => {
+                let (change, told) = edit(leaf);
+                result = Some(told);
+                change
+            }
+            None => Edit::Keep,
+        });
+        // INVARIANT: every key belongs to a leaf, or to the place of the first one.
+        result.expect("the leaf of a key is edited once")
+    }
+
+    /// Changes the leaves that the keys belong to, each once; `edit` is told which of the keys belong to the leaf, and given `None` for it if the
+    /// tree is empty.
+    pub(crate) fn edit_all<K: Keys>(
+        &mut self,
+        keys: &K,
+        mut edit: impl FnMut(Option<&mut L>, Range<usize>) -> Edit<L>,
+    ) {
+        if keys.count() == 0 {
+            return;
+        }
+        let others = edit_node(&mut self.root, keys, 0..keys.count(), &mut self.copied, &mut edit);
+        if !others.is_empty() {
+            let mut nodes = vec![(Vec::new(), self.root.clone())];
+            nodes.extend(others);
+            self.root = root_of(nodes);
         }
         // Levels with a single node go as soon as they appear.
         loop {
@@ -165,146 +211,65 @@ impl<L: Leaf> Tree<L> {
             };
             self.root = only_child;
         }
-        result
     }
 }
 
-impl<L: Clone> Inner<L> {
-    fn of<C>(group: Vec<(Vec<u8>, C)>, children: fn(Vec<C>) -> Children<L>) -> (Vec<u8>, Arc<Inner<L>>) {
-        let mut separators = Separators::default();
-        let mut first = None;
-        let mut nodes = Vec::with_capacity(group.len());
-        for (separator, child) in group {
-            match first {
-                None => first = Some(separator),
-                Some(_) => separators.push(&separator),
-            }
-            nodes.push(child);
-        }
-        (first.unwrap_or_default(), Arc::new(Inner { separators, children: children(nodes) }))
+/// Puts levels above these nodes, which are not none, until there is one node.
+fn root_of<L>(mut level: List<Arc<Inner<L>>>) -> Arc<Inner<L>> {
+    while level.len() > 1 {
+        level = nodes_of(level, Children::Inners);
     }
+    // INVARIANT: no level becomes empty.
+    level.pop().map(|(_, root)| root).expect("there is a node")
 }
 
-type Split<L> = Option<(Vec<u8>, Arc<Inner<L>>)>;
-
-fn edit_node<L: Leaf, T>(
+/// Edits what lies below a node; gives the nodes that are to stand behind it because it became too large.
+fn edit_node<L: Leaf, K: Keys>(
     node: &mut Arc<Inner<L>>,
-    key: &[u8],
+    keys: &K,
+    range: Range<usize>,
     copied: &mut usize,
-    edit: impl FnOnce(Option<&mut L>) -> (Edit<L>, T),
-) -> (Split<L>, T) {
+    edit: &mut impl FnMut(Option<&mut L>, Range<usize>) -> Edit<L>,
+) -> List<Arc<Inner<L>>> {
     if Arc::strong_count(node) > 1 {
         *copied += node.bytes();
     }
     let node = Arc::make_mut(node);
-    let position = node.separators.child_of(key);
-    let result = match &mut node.children {
+    let mut from = range.start;
+    match &mut node.children {
         Children::Leaves(leaves) => {
-            let (change, result) = edit(leaves.get_mut(position));
-            edit_leaves(&mut node.separators, leaves, position, change);
-            result
+            let mut changes = Vec::new();
+            while from < range.end {
+                let (position, to) = node.separators.share(keys, from..range.end);
+                match edit(leaves.get_mut(position), from..to) {
+                    Edit::Keep => {}
+                    Edit::Replace(leaf) if position < leaves.len() && !leaf.is_sparse() => leaves[position] = leaf,
+                    change => changes.push((position, change)),
+                }
+                from = to;
+            }
+            if changes.is_empty() { List::new() } else { build::change_leaves(node, changes) }
         }
         Children::Inners(inners) => {
-            let (split, result) = edit_node(&mut inners[position], key, copied, edit);
-            if let Some((separator, right)) = split {
-                node.separators.insert(position, &separator);
-                inners.insert(position + 1, right);
-            } else if inners[position].children.len() < CHILDREN_MIN {
-                join_inners(&mut node.separators, inners, position);
+            let (mut changes, mut sparse) = (Vec::new(), false);
+            while from < range.end {
+                let (position, to) = node.separators.share(keys, from..range.end);
+                let others = edit_node(&mut inners[position], keys, from..to, copied, edit);
+                sparse |= inners[position].children.len() < CHILDREN_MIN;
+                if !others.is_empty() {
+                    changes.push((position, others));
+                }
+                from = to;
             }
-            result
-        }
-    };
-    (node.split_if_full(), result)
-}
-
-fn edit_leaves<L: Leaf>(separators: &mut Separators, leaves: &mut Vec<L>, position: usize, change: Edit<L>) {
-    match change {
-        Edit::Keep => {}
-        Edit::Replace(leaf) if leaves.is_empty() => leaves.push(leaf),
-        Edit::Replace(leaf) => {
-            let sparse = leaf.is_sparse();
-            leaves[position] = leaf;
-            if sparse {
-                join_leaves(separators, leaves, position);
-            }
-        }
-        Edit::Split(first, others) => {
-            if leaves.is_empty() {
-                leaves.push(first);
-            } else {
-                leaves[position] = first;
-            }
-            for (offset, (separator, leaf)) in others.into_iter().enumerate() {
-                separators.insert(position + offset, &separator);
-                leaves.insert(position + offset + 1, leaf);
-            }
-        }
-        Edit::Remove => {
-            leaves.remove(position);
-            separators.remove_child(position);
-        }
-    }
-}
-
-fn join_leaves<L: Leaf>(separators: &mut Separators, leaves: &mut Vec<L>, position: usize) {
-    for left in [Some(position), position.checked_sub(1)].into_iter().flatten().filter(|left| left + 1 < leaves.len()) {
-        if let Some(joined) = leaves[left].join(&leaves[left + 1]) {
-            leaves[left] = joined;
-            leaves.remove(left + 1);
-            separators.remove(left);
-            return;
-        }
-    }
-}
-
-fn join_inners<L: Leaf>(separators: &mut Separators, inners: &mut Vec<Arc<Inner<L>>>, position: usize) {
-    if inners[position].children.len() == 0 {
-        inners.remove(position);
-        separators.remove_child(position);
-        return;
-    }
-    for left in [Some(position), position.checked_sub(1)].into_iter().flatten().filter(|left| left + 1 < inners.len()) {
-        if inners[left].children.len() + inners[left + 1].children.len() <= CHILDREN_MAX * 3 / 4 {
-            let right = inners.remove(left + 1);
-            let between = separators.remove(left);
-            let target = Arc::make_mut(&mut inners[left]);
-            target.separators.push(&between);
-            target.separators.append(&right.separators);
-            match (&mut target.children, &right.children) {
-                (Children::Leaves(target), Children::Leaves(right)) => target.extend_from_slice(right),
-                (Children::Inners(target), Children::Inners(right)) => target.extend_from_slice(right),
-                // INVARIANT: neighbours under one parent are of one level.
-                _ => unreachable!("neighbours of different levels"),
-            }
-            return;
+            if changes.is_empty() && !sparse { List::new() } else { build::change_inners(node, changes) }
         }
     }
 }
 
 impl<L> Inner<L> {
+    /// Bytes that a copy of the node takes.
     fn bytes(&self) -> usize {
-        let child = match &self.children {
-            Children::Leaves(_) => size_of::<L>(),
-            Children::Inners(_) => size_of::<Arc<Inner<L>>>(),
-        };
-        size_of::<Self>() + self.separators.bytes() + self.children.len() * child
-    }
-}
-
-impl<L: Leaf> Inner<L> {
-    fn split_if_full(&mut self) -> Split<L> {
-        let length = self.children.len();
-        if length <= CHILDREN_MAX {
-            return None;
-        }
-        let middle = length / 2;
-        let right_children = match &mut self.children {
-            Children::Leaves(leaves) => Children::Leaves(leaves.split_off(middle)),
-            Children::Inners(inners) => Children::Inners(inners.split_off(middle)),
-        };
-        let (separator, right_separators) = self.separators.split_at(middle - 1);
-        Some((separator, Arc::new(Inner { separators: right_separators, children: right_children })))
+        size_of::<Self>()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Walking the leaves of a tree in order, without allocating.
 
-use super::{Children, Inner, LEVELS_MAX};
+use super::{Children, Inner, LEVELS_MAX, Wanted};
 
 /// Leaves in rising or falling order, borrowed from the tree.
 #[derive(Clone)]
@@ -16,11 +16,11 @@ impl<'a, L> Leaves<'a, L> {
         Self::descend(root, true, |_| 0)
     }
 
-    pub(super) fn from_key(root: &'a Inner<L>, key: &[u8]) -> Self {
+    pub(super) fn from_key(root: &'a Inner<L>, key: &Wanted<'_>) -> Self {
         Self::descend(root, true, |node| node.separators.child_of(key))
     }
 
-    pub(super) fn back_from(root: &'a Inner<L>, key: Option<&[u8]>) -> Self {
+    pub(super) fn back_from(root: &'a Inner<L>, key: Option<&Wanted<'_>>) -> Self {
         Self::descend(root, false, |node| match key {
             Some(key) => node.separators.child_of(key),
             None => node.children.len().saturating_sub(1),

@@ -1,13 +1,37 @@
-//! The separators of an inner node: short byte strings in order, in one buffer.
+//! The separators of an inner node: short byte strings in order.
+//!
+//! What a search compares lies in the node itself: the bytes that all separators share, and the four bytes of each behind these, as a number. The
+//! whole separators lie beside it, shared by all versions of the node between two splits.
 
-#[derive(Clone, Default)]
+use super::{CHILDREN_MAX, Keys, Wanted};
+use arrayvec::ArrayVec;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// So many of the shared bytes lie in the node.
+const NEAR_BYTES: usize = 16;
+
+/// A node of `CHILDREN_MAX` children has one less.
+const SEPARATORS_MAX: usize = CHILDREN_MAX - 1;
+
+#[derive(Clone)]
 pub(super) struct Separators {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
+    /// The four bytes of each separator behind the shared ones, as a number; `u32::MAX` behind the last one. A search counts these and seldom
+    /// looks further.
+    heads: [u32; SEPARATORS_MAX],
+    count: u16,
     /// How many bytes all separators share; a search compares them once.
-    shared: usize,
-    /// The four bytes of each separator behind the shared ones, as a number: a search counts these and seldom looks further.
-    heads: Vec<u32>,
+    shared: u16,
+    /// The first of the shared bytes, filled up with zeros.
+    near: [u8; NEAR_BYTES],
+    text: Arc<Text>,
+}
+
+/// Whole separators, one behind the other.
+#[derive(Default)]
+struct Text {
+    bytes: Vec<u8>,
+    ends: ArrayVec<u32, SEPARATORS_MAX>,
 }
 
 /// The first four bytes as a number of the same order, a shorter text filled up with zeros.
@@ -22,101 +46,98 @@ fn head(bytes: &[u8]) -> u32 {
 }
 
 impl Separators {
-    /// The position of the child that `key` belongs to: how many separators are not greater than it.
-    #[inline]
-    pub(super) fn child_of(&self, key: &[u8]) -> usize {
-        if self.ends.is_empty() {
-            return 0;
+    /// Separators of these texts, at most [`SEPARATORS_MAX`], which are in order.
+    pub(super) fn of<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Separators {
+        let mut text = Text::default();
+        for separator in texts {
+            text.bytes.extend_from_slice(separator);
+            text.ends.push(text.bytes.len() as u32);
         }
-        let prefix = &self.bytes[..self.shared];
-        let rest = match key.strip_prefix(prefix) {
-            Some(rest) => rest,
-            None => return if key < prefix { 0 } else { self.ends.len() },
-        };
-        let wanted = head(rest);
-        let less = self.heads.iter().map(|head| u32::from(*head < wanted)).sum::<u32>() as usize;
-        let same = self.heads[less..].iter().take_while(|head| **head == wanted).count();
-        let not_greater = |position: &usize| self.get(*position)[self.shared..] <= *rest;
-        less + (less..less + same).take_while(not_greater).count()
-    }
-
-    #[inline]
-    pub(super) fn get(&self, position: usize) -> &[u8] {
-        &self.bytes[self.start(position)..self.ends[position] as usize]
-    }
-
-    #[inline]
-    fn start(&self, position: usize) -> usize {
-        if position == 0 { 0 } else { self.ends[position - 1] as usize }
-    }
-
-    /// Bytes that they take.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.ends) + size_of_val(&*self.heads)
-    }
-
-    /// Brings `shared` and `heads` up to date. What the first and the last share, all between them do.
-    fn note_heads(&mut self) {
-        self.shared = match self.ends.len() {
+        text.bytes.shrink_to_fit();
+        // What the first and the last one share, all between them do.
+        let shared = match text.ends.len() {
             0 => 0,
-            count => self.get(0).iter().zip(self.get(count - 1)).take_while(|(left, right)| left == right).count(),
+            count => text.get(0).iter().zip(text.get(count - 1)).take_while(|(left, right)| left == right).count(),
         };
-        let mut heads = std::mem::take(&mut self.heads);
-        heads.clear();
-        heads.extend((0..self.ends.len()).map(|position| head(&self.get(position)[self.shared..])));
-        self.heads = heads;
-    }
-
-    pub(super) fn push(&mut self, separator: &[u8]) {
-        self.bytes.extend_from_slice(separator);
-        self.ends.push(self.bytes.len() as u32);
-        self.note_heads();
-    }
-
-    pub(super) fn append(&mut self, other: &Separators) {
-        for position in 0..other.ends.len() {
-            self.bytes.extend_from_slice(other.get(position));
-            self.ends.push(self.bytes.len() as u32);
+        let mut separators = Separators {
+            heads: [u32::MAX; SEPARATORS_MAX],
+            count: text.ends.len() as u16,
+            // INVARIANT: KEY_BYTES_MAX keeps a separator below 2^16 bytes.
+            shared: shared as u16,
+            near: [0; NEAR_BYTES],
+            text: Arc::default(),
+        };
+        let near = shared.min(NEAR_BYTES);
+        separators.near[..near].copy_from_slice(&text.bytes[..near]);
+        for position in 0..text.ends.len() {
+            separators.heads[position] = head(&text.get(position)[shared..]);
         }
-        self.note_heads();
+        separators.text = Arc::new(text);
+        separators
     }
 
-    pub(super) fn insert(&mut self, position: usize, separator: &[u8]) {
-        let start = self.start(position);
-        self.bytes.splice(start..start, separator.iter().copied());
-        self.ends.insert(position, start as u32);
-        self.ends[position..].iter_mut().for_each(|end| *end += separator.len() as u32);
-        self.note_heads();
-    }
-
-    pub(super) fn remove(&mut self, position: usize) -> Vec<u8> {
-        let (start, end) = (self.start(position), self.ends[position] as usize);
-        let removed: Vec<u8> = self.bytes.drain(start..end).collect();
-        self.ends.remove(position);
-        self.ends[position..].iter_mut().for_each(|end| *end -= removed.len() as u32);
-        self.note_heads();
-        removed
-    }
-
-    /// Removes the separator that goes with a child that goes: the one before it, for the first child the one after it.
-    pub(super) fn remove_child(&mut self, child: usize) {
-        if !self.ends.is_empty() {
-            self.remove(child.saturating_sub(1));
+    /// The position of the child that a key belongs to: how many separators are not greater than it.
+    #[inline]
+    pub(super) fn child_of(&self, wanted: &Wanted<'_>) -> usize {
+        let (count, shared) = (usize::from(self.count), usize::from(self.shared));
+        if shared > 0 {
+            let near = shared.min(NEAR_BYTES);
+            let behind = 8 * (NEAR_BYTES - near);
+            let (ours, theirs) = (u128::from_be_bytes(self.near) >> behind, wanted.first >> behind);
+            // A shorter key is filled up with zeros, which the separators may have as well.
+            if ours != theirs || shared > NEAR_BYTES || wanted.key.len() < shared {
+                let (prefix, key) = (&self.text.bytes[..shared], wanted.key);
+                if !key.starts_with(prefix) {
+                    return if key < prefix { 0 } else { count };
+                }
+            }
         }
+        let rest = &wanted.key[shared..];
+        let wanted = head(rest);
+        let mut position = self.heads.iter().map(|head| usize::from(*head < wanted)).sum::<usize>();
+        while position < count && self.heads[position] == wanted && self.text.get(position)[shared..] <= *rest {
+            position += 1;
+        }
+        position
     }
 
-    /// Keeps the first `position` separators; gives the one at `position` and those behind it.
-    pub(super) fn split_at(&mut self, position: usize) -> (Vec<u8>, Separators) {
-        let mut right = Separators::default();
-        for behind in position + 1..self.ends.len() {
-            right.bytes.extend_from_slice(self.get(behind));
-            right.ends.push(right.bytes.len() as u32);
+    /// The child that the first key of a range belongs to, and the end of the keys that belong to it too.
+    #[inline]
+    pub(super) fn share(&self, keys: &impl Keys, range: Range<usize>) -> (usize, usize) {
+        let position = self.child_of(&Wanted::new(keys.key(range.start)));
+        if range.len() == 1 || position == usize::from(self.count) {
+            return (position, range.end);
         }
-        right.note_heads();
-        let separator = self.get(position).to_vec();
-        self.bytes.truncate(self.start(position));
-        self.ends.truncate(position);
-        self.note_heads();
-        (separator, right)
+        let separator = self.text.get(position);
+        if keys.key(range.end - 1) < separator {
+            return (position, range.end);
+        }
+        let (mut low, mut high) = (range.start + 1, range.end - 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            if keys.key(middle) < separator {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (position, low)
+    }
+
+    /// The separator before the child at this position; nothing before the first one.
+    pub(super) fn before(&self, position: usize) -> Vec<u8> {
+        position.checked_sub(1).map_or_else(Vec::new, |position| self.text.get(position).to_vec())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..usize::from(self.count)).map(|position| self.text.get(position))
+    }
+}
+
+impl Text {
+    #[inline]
+    fn get(&self, position: usize) -> &[u8] {
+        let start = if position == 0 { 0 } else { self.ends[position - 1] as usize };
+        &self.bytes[start..self.ends[position] as usize]
     }
 }
