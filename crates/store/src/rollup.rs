@@ -4,7 +4,7 @@
 //! as little-endian 64-bit numbers. An entry whose count is zero goes.
 
 use crate::partition::Visible;
-use crate::tree::{KeyRange, PackedMap};
+use crate::tree::{KeyRange, PackedMap, Pending};
 use crate::words::{PARTITION_BYTES, PartitionId};
 use rollcall_schema::{RollupSchema, Row, TableSchema, Value, key};
 
@@ -48,14 +48,13 @@ fn unaffected<R: Row>(rollup: &RollupSchema, old: &R, new: &R) -> bool {
         && (!includes(rollup.only_where, new) || rollup.key.iter().chain(rollup.sums).all(same))
 }
 
-/// Carries a change of one row into a rollup.
+/// Notes what a change of one row does to a rollup.
 pub(crate) fn change<R: Row>(
-    map: &mut PackedMap,
+    pending: &mut Pending,
     schema: &TableSchema,
     rollup: &RollupSchema,
     old: Option<(PartitionId, &R)>,
     new: Option<(PartitionId, &R)>,
-    scratch: &mut Vec<u8>,
 ) {
     if let (Some((old_partition, old)), Some((new_partition, new))) = (old, new)
         && old_partition == new_partition
@@ -63,20 +62,11 @@ pub(crate) fn change<R: Row>(
     {
         return;
     }
-    // Added before it is taken away, so that a group that keeps its only row is not removed in between.
-    for (side, add) in [(new, true), (old, false)] {
+    for (side, more) in [(old, false), (new, true)] {
         let Some((partition, row)) = side.filter(|(_, row)| includes(rollup.only_where, *row)) else { continue };
-        scratch.clear();
-        put_key(scratch, schema, rollup, partition, row);
         let numbers = std::iter::once(1).chain(rollup.sums.iter().map(|column| summand(row, *column)));
-        map.upsert(scratch, |value| {
-            for (cell, number) in value.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
-                let before = u64::from_le_bytes(*cell);
-                *cell = if add { before.wrapping_add(number) } else { before.wrapping_sub(number) }.to_le_bytes();
-            }
-            // A group without rows goes.
-            value[..8] != [0; 8]
-        });
+        let numbers = numbers.map(|number| if more { number } else { number.wrapping_neg() });
+        pending.add(|out| put_key(out, schema, rollup, partition, row), numbers);
     }
 }
 

@@ -145,7 +145,7 @@ pub trait AnyTable: Send + Sync + 'static {
     #[doc(hidden)]
     fn forget_gone_partitions(&mut self, floor: Version);
     #[doc(hidden)]
-    fn take_copied_bytes(&mut self) -> usize;
+    fn settle(&mut self, scratch: &mut AnyScratch) -> usize;
     #[doc(hidden)]
     fn decode(&self, bytes: &[u8], changed: Version, names: &mut NamePool) -> Result<Arc<dyn AnyRow>, DecodeError>;
     #[doc(hidden)]
@@ -249,8 +249,8 @@ impl<R: Row> AnyTable for Table<R> {
         Table::forget_gone_partitions(self, floor);
     }
 
-    fn take_copied_bytes(&mut self) -> usize {
-        self.take_copied()
+    fn settle(&mut self, scratch: &mut AnyScratch) -> usize {
+        Table::settle(self, &mut scratch.0)
     }
 
     fn decode(&self, bytes: &[u8], changed: Version, names: &mut NamePool) -> Result<Arc<dyn AnyRow>, DecodeError> {

@@ -9,7 +9,7 @@ use crate::encoding::{Encoder, EncodingBudget};
 use crate::page::{Page, Stored};
 use crate::partition::{Partition, Partitions, Visible};
 use crate::rollup::{self, Totals};
-use crate::tree::{KeyRange, PackedMap, Tree};
+use crate::tree::{Deferred, KeyRange, PackedMap, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, RowNumber, Version};
 use rollcall_schema::{Literal, Row, TableSchema, Value, key};
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub struct Table<R: Row> {
     directory: Tree<Arc<Page<R>>>,
     /// From row numbers to partitions.
     numbers: PackedMap,
-    indexes: Vec<PackedMap>,
-    rollups: Vec<PackedMap>,
+    indexes: Vec<Deferred>,
+    rollups: Vec<Deferred>,
     partitions: Partitions,
     changed_at: Version,
     bytes: usize,
@@ -63,8 +63,8 @@ impl<R: Row> Table<R> {
             schema,
             directory: Tree::default(),
             numbers: PackedMap::new(PARTITION_BYTES),
-            indexes: schema.indexes.iter().map(|_| PackedMap::new(PARTITION_BYTES)).collect(),
-            rollups: schema.rollups.iter().map(|rollup| PackedMap::new(rollup::width(rollup))).collect(),
+            indexes: schema.indexes.iter().map(|_| Deferred::of(PackedMap::new(PARTITION_BYTES))).collect(),
+            rollups: schema.rollups.iter().map(|rollup| Deferred::of(PackedMap::new(rollup::width(rollup)))).collect(),
             partitions: Partitions::new(),
             changed_at: Version::NOTHING,
             bytes: 0,
@@ -185,7 +185,7 @@ impl<R: Row> Table<R> {
     }
 
     pub(crate) fn index(&self, position: usize) -> &PackedMap {
-        &self.indexes[position]
+        self.indexes[position].read()
     }
 
     /// The wire form of a page, shared with everyone who asks for it.
@@ -202,12 +202,12 @@ impl<R: Row> Table<R> {
         for (column, value) in declared.key.iter().zip(group) {
             key::put_value(&mut prefix, value.value(), self.schema.columns[*column].nullable);
         }
-        Some(rollup::totals(&self.rollups[position], declared, prefix, visible))
+        Some(rollup::totals(self.rollups[position].read(), declared, prefix, visible))
     }
 
     /// How many groups (by key and partition) a rollup has; `None` if the table has no rollup of this name.
     pub fn group_count(&self, rollup: &str) -> Option<usize> {
         let position = self.schema.rollups.iter().position(|declared| declared.name == rollup)?;
-        Some(self.rollups[position].len())
+        Some(self.rollups[position].read().len())
     }
 }

@@ -7,12 +7,16 @@
 
 mod build;
 mod leaves;
+mod map;
 mod order;
 mod packed;
+mod pending;
 mod separators;
 
 pub(crate) use leaves::Leaves;
-pub(crate) use packed::{Entries, High, KEY_BYTES_MAX, KeyRange, PackedMap};
+pub(crate) use map::{Entries, High, KeyRange, PackedMap};
+pub(crate) use packed::KEY_BYTES_MAX;
+pub(crate) use pending::{Deferred, Pending, Pool};
 
 use arrayvec::ArrayVec;
 use build::{List, nodes_of};

@@ -185,7 +185,7 @@ impl Batch<'_> {
             if !std::mem::replace(&mut seen[change.table], true) {
                 let table = self.state.any_table_mut(change.table);
                 table.forget_gone_partitions(floor);
-                copied_bytes += table.take_copied_bytes();
+                copied_bytes += table.settle(&mut self.writer.scratch);
                 durability = strictest(durability, table.schema().durability);
             }
         }

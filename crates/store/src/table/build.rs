@@ -4,7 +4,7 @@ use super::Table;
 use crate::encoding::EncodingBudget;
 use crate::page::{AnyRow, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Stored};
 use crate::rollup::{self, includes};
-use crate::tree::{PackedMap, Tree};
+use crate::tree::{Deferred, PackedMap, Pending, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::collections::HashMap;
@@ -47,7 +47,9 @@ impl<R: Row> Table<R> {
             indexes.extend(beside.join().unwrap_or_default());
             (numbers, indexes, rollups)
         });
-        (table.numbers, table.indexes, table.rollups) = (numbers, indexes, rollups);
+        table.numbers = numbers;
+        table.indexes = indexes.into_iter().map(Deferred::of).collect();
+        table.rollups = rollups.into_iter().map(Deferred::of).collect();
         table.directory = build_directory(budget, located);
         table
     }
@@ -78,20 +80,12 @@ impl<R: Row> Table<R> {
     }
 
     fn build_rollups(&self, located: &[Located<R>]) -> Vec<PackedMap> {
-        let mut scratch = Vec::new();
         let build = |rollup| {
-            let mut map = PackedMap::new(rollup::width(rollup));
+            let mut pending = Pending::default();
             for row in located {
-                rollup::change(
-                    &mut map,
-                    self.schema,
-                    rollup,
-                    None,
-                    Some((row.partition, &row.stored.row)),
-                    &mut scratch,
-                );
+                rollup::change(&mut pending, self.schema, rollup, None, Some((row.partition, &row.stored.row)));
             }
-            map
+            PackedMap::new(rollup::width(rollup)).with(pending)
         };
         self.schema.rollups.iter().map(build).collect()
     }

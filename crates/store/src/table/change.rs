@@ -4,7 +4,7 @@ use super::{RowRef, Table};
 use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
-use crate::tree::{Edit, KEY_BYTES_MAX, KeyRange, PackedMap};
+use crate::tree::{Deferred, Edit, KEY_BYTES_MAX, KeyRange, Pool};
 use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// Buffers that every change uses again.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    old_key: Vec<u8>,
-    new_key: Vec<u8>,
+    key: Vec<u8>,
+    pool: Pool,
 }
 
 /// What a change did to a table.
@@ -92,7 +92,7 @@ impl<R: Row> Table<R> {
         }
         for (declared, map) in self.schema.rollups.iter().zip(&mut self.rollups) {
             if moved || differ & (bits(declared.key, declared.only_where) | bits(declared.sums, None)) != 0 {
-                rollup::change(map, self.schema, declared, old_row, new_row, &mut scratch.new_key);
+                rollup::change(map.pending(&mut scratch.pool), self.schema, declared, old_row, new_row);
             }
         }
         self.bytes += new.as_ref().map_or(0, |(_, stored)| stored.row_bytes());
@@ -116,11 +116,11 @@ impl<R: Row> Table<R> {
         self.partitions.forget_gone(floor);
     }
 
-    /// Bytes that earlier versions hold alone since this was last asked.
-    pub(crate) fn take_copied(&mut self) -> usize {
-        let maps = self.indexes.iter_mut().chain(&mut self.rollups).chain([&mut self.numbers]);
-        let nodes: usize = maps.map(PackedMap::take_copied).sum();
-        let trees = nodes + self.directory.take_copied() + self.partitions.take_copied();
+    /// Ends a batch: indexes and rollups take in what they still have to. Gives the bytes that earlier versions hold alone since the last one.
+    pub(crate) fn settle(&mut self, scratch: &mut Scratch) -> usize {
+        let maps = self.indexes.iter_mut().chain(&mut self.rollups);
+        let nodes: usize = maps.map(|map| map.settled(&mut scratch.pool).take_copied()).sum();
+        let trees = nodes + self.numbers.take_copied() + self.directory.take_copied() + self.partitions.take_copied();
         let own = size_of::<Self>() + size_of_val(&*self.indexes) + size_of_val(&*self.rollups);
         trees + own + std::mem::take(&mut self.copied)
     }
@@ -131,7 +131,7 @@ impl<R: Row> Table<R> {
             if differ & bits(index.columns, index.only_where) == 0 || !includes(index.only_where, new) {
                 continue;
             }
-            let prefix = &mut scratch.new_key;
+            let prefix = &mut scratch.key;
             prefix.clear();
             put_columns(prefix, self.schema, index.columns, new);
             if prefix.len() + ROW_NUMBER_BYTES > KEY_BYTES_MAX {
@@ -143,7 +143,7 @@ impl<R: Row> Table<R> {
                 });
             }
             if index.unique && !has_null(index.columns, new) {
-                let taken = self.indexes[position].range(KeyRange::starting_with(prefix.clone())).next();
+                let taken = self.indexes[position].read().range(KeyRange::starting_with(prefix.clone())).next();
                 if let Some(other) =
                     taken.map(|entry| RowNumber::from_key(entry.tail())).filter(|other| *other != number)
                 {
@@ -160,7 +160,7 @@ impl<R: Row> Table<R> {
             if differ & bits(rollup.key, rollup.only_where) == 0 || !includes(rollup.only_where, new) {
                 continue;
             }
-            let key = &mut scratch.new_key;
+            let key = &mut scratch.key;
             key.clear();
             put_columns(key, self.schema, rollup.key, new);
             if key.len() + PARTITION_BYTES > KEY_BYTES_MAX {
@@ -198,7 +198,7 @@ impl<R: Row> Table<R> {
 
     fn partition_for(&mut self, new: &R, version: Version, scratch: &mut Scratch) -> Result<PartitionId, ChangeError> {
         let schema = self.schema;
-        let key = &mut scratch.new_key;
+        let key = &mut scratch.key;
         key.clear();
         put_columns(key, schema, schema.partition, new);
         if key.len() > KEY_BYTES_MAX {
@@ -254,9 +254,9 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// Carries a change of one row into an index.
+/// Carries a change of one row into an index. A unique one is read before each change, so it is changed at once.
 fn change_index<R: Row>(
-    map: &mut PackedMap,
+    map: &mut Deferred,
     schema: &TableSchema,
     index: &IndexSchema,
     number: RowNumber,
@@ -267,29 +267,38 @@ fn change_index<R: Row>(
     let old = old.filter(|(_, row)| includes(index.only_where, *row));
     let new = new.filter(|(_, row)| includes(index.only_where, *row));
     let put = |out: &mut Vec<u8>, row: &R| {
-        out.clear();
         put_columns(out, schema, index.columns, row);
         out.extend_from_slice(&number.key());
     };
-    if let (Some((old_partition, old)), Some((new_partition, new))) = (old, new)
-        && same_columns(index.columns, old, new)
-    {
-        if old_partition != new_partition {
-            put(&mut scratch.new_key, new);
-            map.insert(&scratch.new_key, &new_partition.bytes());
+    let (old, new) = match (old, new) {
+        (Some((old_partition, old)), Some((new_partition, new))) if same_columns(index.columns, old, new) => {
+            if old_partition == new_partition {
+                return;
+            }
+            (None, Some((new_partition, new)))
+        }
+        sides => sides,
+    };
+    let Scratch { key, pool } = scratch;
+    if !index.unique {
+        let pending = map.pending(pool);
+        if let Some((_, old)) = old {
+            pending.remove(|out| put(out, old));
+        }
+        if let Some((partition, new)) = new {
+            pending.put(|out| put(out, new), &partition.bytes());
         }
         return;
     }
+    let map = map.settled(pool);
     if let Some((_, old)) = old {
-        put(&mut scratch.old_key, old);
+        key.clear();
+        put(key, old);
+        map.remove(key);
     }
-    if let Some((_, new)) = new {
-        put(&mut scratch.new_key, new);
-    }
-    match (old, new) {
-        (Some(_), Some((partition, _))) => map.replace(&scratch.old_key, &scratch.new_key, &partition.bytes()),
-        (Some(_), None) => drop(map.remove(&scratch.old_key)),
-        (None, Some((partition, _))) => map.insert(&scratch.new_key, &partition.bytes()),
-        (None, None) => {}
+    if let Some((partition, new)) = new {
+        key.clear();
+        put(key, new);
+        map.insert(key, &partition.bytes());
     }
 }

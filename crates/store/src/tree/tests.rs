@@ -1,6 +1,7 @@
 //! The packed map against a plain `BTreeMap`.
 
-use super::packed::{High, KeyRange, PackedMap};
+use super::packed::Entry;
+use super::{High, KeyRange, PackedMap};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -41,7 +42,7 @@ fn check_range(map: &PackedMap, model: &BTreeMap<Vec<u8>, [u8; 4]>, low: &[u8], 
     } else {
         model.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.to_vec())).collect()
     };
-    let whole = |entry: super::packed::Entry<'_>| {
+    let whole = |entry: Entry<'_>| {
         let mut key = Vec::new();
         entry.put_key(&mut key);
         (key, entry.value.to_vec())
