@@ -5,7 +5,7 @@
 
 use crate::clock;
 use crate::random::Random;
-use rollcall_schema::{Row, Time, Unknown};
+use rollcall_schema::{Row, SharedText, Time, Unknown};
 use rollcall_store::{ChangeError, Snapshot, Store, StoreLimits, Stored, Writer};
 use rollcall_types::{
     AgentName, AgentRow, AgentState, CauseCode, Event, Events, JobKind, JobName, JobRow, Namespace, SpecHash, SpecRow,
@@ -121,7 +121,7 @@ impl Load {
             agent,
             state,
             cause,
-            cause_text: cause.map(|_| Arc::from("the main process ended with exit code 1")),
+            cause_text: cause.map(|_| SharedText::from("the main process ended with exit code 1")),
             started: (ended || state == TaskState::Running).then_some(first),
             ended: ended.then_some(second),
             pid: (state == TaskState::Running).then(|| 1_000 + random.below(1 << 20) as u32),
@@ -190,10 +190,10 @@ impl Load {
 }
 
 /// The text of a spec: of the usual length, and different for each.
-pub(crate) fn spec_text(spec: SpecHash) -> Arc<str> {
+pub(crate) fn spec_text(spec: SpecHash) -> SharedText {
     let mut text = format!("{spec} ").repeat(SPEC_TEXT_BYTES / 32);
     text.truncate(SPEC_TEXT_BYTES);
-    Arc::from(text)
+    SharedText::from(text)
 }
 
 /// The state of the task that arrives at this place: exactly one in ten active.

@@ -2,10 +2,9 @@
 
 use crate::tasks::{end_of_stopped, move_task};
 use crate::{Command, CommandError};
-use rollcall_schema::Unknown;
+use rollcall_schema::{SharedText, Unknown};
 use rollcall_store::{Query, Transaction};
 use rollcall_types::{AgentName, AgentRow, AgentState, CauseCode, Namespace, Task, TaskState};
-use std::sync::Arc;
 
 /// The namespace of rows that belong to the whole cluster.
 const CLUSTER: &str = "cluster";
@@ -63,7 +62,7 @@ impl Command for LoseTasks {
         let query = Query::all().equal(Task::AGENT, &self.agent).equal(Task::ACTIVE, true).limit(self.tasks_max);
         let tasks: Vec<_> =
             change.table::<Task>().select(query)?.map(|task| (task.number, task.row().clone())).collect();
-        let text: Arc<str> = format!("the daemon of {} ended, and the task with it", self.agent).into();
+        let text: SharedText = format!("the daemon of {} ended, and the task with it", self.agent).into();
         for (number, task) in &tasks {
             let how = Some(text.clone());
             let (state, cause, cause_text) = match task.state {

@@ -1,13 +1,12 @@
 //! Commands about jobs.
 
 use crate::{Command, CommandError};
-use rollcall_schema::Unknown;
+use rollcall_schema::{SharedText, Unknown};
 use rollcall_store::{Query, RowNumber, Transaction};
 use rollcall_types::{
     CauseCode, Event, Events, INSTANCES_MAX, JobKind, JobName, JobRow, Namespace, SpecHash, SpecRow, Task, TaskState,
     Uid, UserName,
 };
-use std::sync::Arc;
 
 /// Makes a job, or changes it to run something else. Submitting the same again fills the instances that have ended, and changes nothing if
 /// there are none.
@@ -26,7 +25,7 @@ pub struct SubmitJob {
     /// The name of what it runs.
     pub spec: SpecHash,
     /// The canonical text of what it runs.
-    pub spec_text: Arc<str>,
+    pub spec_text: SharedText,
     /// Processor time reserved for each task, in thousandths of a processor.
     pub cpus_thousandths: u32,
     /// Memory reserved for each task, in bytes.
@@ -270,7 +269,7 @@ fn stop_tasks(
     namespace: &Namespace,
     job: &JobName,
     instance: Option<u32>,
-    (cause, text): (CauseCode, Arc<str>),
+    (cause, text): (CauseCode, SharedText),
 ) -> Result<Vec<Uid>, CommandError> {
     let mut query = Query::all().equal(Task::JOB, job);
     if let Some(instance) = instance {

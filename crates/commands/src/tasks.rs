@@ -1,10 +1,9 @@
 //! Commands about tasks.
 
 use crate::{Command, CommandError};
-use rollcall_schema::Time;
+use rollcall_schema::{SharedText, Time};
 use rollcall_store::{Query, RowNumber, RowRef, Transaction, Version};
 use rollcall_types::{AgentName, AgentRow, AgentState, CauseCode, Task, TaskState, Uid};
-use std::sync::Arc;
 
 /// Gives a pending task to an agent.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ pub struct ExplainPending {
     /// Why.
     pub cause: CauseCode,
     /// The same as a sentence.
-    pub text: Arc<str>,
+    pub text: SharedText,
 }
 
 impl Command for ExplainPending {
@@ -71,7 +70,7 @@ pub struct Report {
     /// The exit code or signal number that belongs to the cause; zero for none.
     pub detail: i32,
     /// The cause as a sentence.
-    pub text: Option<Arc<str>>,
+    pub text: Option<SharedText>,
     /// The number of the main process, while it runs.
     pub pid: Option<u32>,
     /// When it happened, by the agent's clock; the commit's time if not given.
@@ -121,7 +120,7 @@ impl Command for ReportTask {
 }
 
 /// The sentence of a task that was told to stop: why it was told, and how it then ended.
-pub(crate) fn end_of_stopped(task: &Task, how: Option<Arc<str>>) -> Option<Arc<str>> {
+pub(crate) fn end_of_stopped(task: &Task, how: Option<SharedText>) -> Option<SharedText> {
     match (&task.cause_text, how) {
         (Some(why), Some(how)) => Some(format!("{why}; {how}").into()),
         (why, how) => how.or_else(|| why.clone()),

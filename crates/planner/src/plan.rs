@@ -3,9 +3,8 @@
 use crate::capacity::{Amounts, Capacities};
 use rollcall_commands::{ExplainPending, PlaceTask};
 use rollcall_store::{Query, Snapshot};
-use rollcall_types::{CauseCode, Task, TaskState};
+use rollcall_types::{CauseCode, SharedText, Task, TaskState};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The most decisions of one round; as many as the writer takes into one commit.
 pub const DECISIONS_MAX: usize = 1024;
@@ -28,7 +27,7 @@ pub fn plan(snapshot: &Snapshot) -> Vec<Decision> {
     }
     let mut capacities = Capacities::of(snapshot);
     // Tasks of one job need the same; the sentence is made once for all of them.
-    let mut refused: HashMap<Amounts, (CauseCode, Arc<str>)> = HashMap::new();
+    let mut refused: HashMap<Amounts, (CauseCode, SharedText)> = HashMap::new();
     let mut decisions = Vec::new();
     for found in pending {
         if decisions.len() >= DECISIONS_MAX {
@@ -50,7 +49,7 @@ pub fn plan(snapshot: &Snapshot) -> Vec<Decision> {
     decisions
 }
 
-fn explain(capacities: &Capacities, needed: &Amounts) -> (CauseCode, Arc<str>) {
+fn explain(capacities: &Capacities, needed: &Amounts) -> (CauseCode, SharedText) {
     if capacities.is_empty() {
         return (CauseCode::NoAgents, "no agent is ready; it starts when one joins".into());
     }

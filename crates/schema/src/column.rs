@@ -1,8 +1,7 @@
 //! What a Rust type must do to be a column.
 
 use crate::codec::{put_varint, take_varint};
-use crate::{ColumnType, FieldError, NamePool, Time, Value};
-use std::sync::Arc;
+use crate::{ColumnType, FieldError, NamePool, SharedText, Time, Value};
 
 /// A Rust type that can be a column of a row.
 pub trait ColumnValue: Clone + PartialEq + Sized {
@@ -156,7 +155,7 @@ impl ColumnValue for u128 {
     }
 }
 
-impl ColumnValue for Arc<str> {
+impl ColumnValue for SharedText {
     const TYPE: ColumnType = ColumnType::Text;
     fn value(&self) -> Value<'_> {
         Value::Text(self)

@@ -58,7 +58,7 @@ pub use codec::{DecodeError, FieldError, Unknown};
 pub use column::{BlobReference, ColumnValue, ComputedValue};
 pub use fuzz::fuzz_row;
 pub use literal::Literal;
-pub use names::NamePool;
+pub use names::{NamePool, SharedText};
 pub use rollcall_schema_derive::{Enumeration, Row};
 pub use row::{Column, Row};
 pub use runtime::{RuntimeColumn, RuntimeError, RuntimeSchema};

@@ -1,9 +1,8 @@
 //! Specs: what a task runs, as one canonical text that is named by its hash.
 
 use rollcall_agent::TaskSpec;
-use rollcall_types::{JobFile, SpecHash};
+use rollcall_types::{JobFile, SharedText, SpecHash};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// From the request to stop to the kill of what still runs.
@@ -11,7 +10,7 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// The text of what the tasks of a job run: its job file as JSON with sorted names, without the number of instances, which the job's row
 /// has: another number of copies is not another thing to run.
-pub(crate) fn canonical_text(job: &JobFile) -> Arc<str> {
+pub(crate) fn canonical_text(job: &JobFile) -> SharedText {
     let mut value = serde_json::to_value(job).expect("a job has text keys and finite numbers only");
     if let Some(fields) = value.as_object_mut() {
         fields.remove("instances");

@@ -124,7 +124,8 @@ impl<L> Clone for Tree<L> {
 
 impl<L> Default for Tree<L> {
     fn default() -> Self {
-        let root = Inner { separators: Separators::of(std::iter::empty()), children: Children::Leaves(ArrayVec::new()) };
+        let root =
+            Inner { separators: Separators::of(std::iter::empty()), children: Children::Leaves(ArrayVec::new()) };
         Tree { root: Arc::new(root), copied: 0 }
     }
 }

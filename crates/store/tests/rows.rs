@@ -2,10 +2,9 @@
 
 use rollcall_schema::codec::{put_varint, take_bytes, take_varint};
 use rollcall_schema::{
-    BlobReference, ColumnType, ColumnValue, Enumeration, FieldError, NamePool, Nested, NestedSchema, Row, Time,
-    Unknown, Value,
+    BlobReference, ColumnType, ColumnValue, Enumeration, FieldError, NamePool, Nested, NestedSchema, Row, SharedText,
+    Time, Unknown, Value,
 };
-use std::sync::Arc;
 
 /// Where an item stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
@@ -121,7 +120,7 @@ pub struct Item {
     pub name: String,
     /// Whose it is.
     #[row(tag = 2)]
-    pub owner: Arc<str>,
+    pub owner: SharedText,
     /// Where it stands.
     #[row(tag = 3, default = Section::Live)]
     pub section: Section,
@@ -136,7 +135,7 @@ pub struct Item {
     pub label: Option<String>,
     /// Where it is.
     #[row(tag = 7)]
-    pub host: Option<Arc<str>>,
+    pub host: Option<SharedText>,
     /// How it is rated.
     #[row(tag = 8)]
     pub rank: Option<i64>,

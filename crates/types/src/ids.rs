@@ -1,17 +1,16 @@
 //! Ids: what names a thing, each a type of its own.
 
-use rollcall_schema::{ColumnType, ColumnValue, FieldError, Literal, NamePool, Value};
+use rollcall_schema::{ColumnType, ColumnValue, FieldError, Literal, NamePool, SharedText, Value};
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::Arc;
 
 macro_rules! name_type {
     ($($(#[$comment:meta])* $name:ident),* $(,)?) => {$(
         $(#[$comment])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        pub struct $name(SharedText);
 
         impl $name {
             /// The name as text.
@@ -22,7 +21,7 @@ macro_rules! name_type {
 
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
-                $name(Arc::from(text))
+                $name(SharedText::from(text))
             }
         }
 
@@ -54,7 +53,7 @@ macro_rules! name_type {
                 out.extend_from_slice(self.0.as_bytes());
             }
             fn decode(bytes: &[u8], names: &mut NamePool) -> Result<Self, FieldError> {
-                Arc::<str>::decode(bytes, names).map($name)
+                SharedText::decode(bytes, names).map($name)
             }
         }
 
@@ -80,12 +79,15 @@ name_type! {
 macro_rules! identifier_type {
     ($($(#[$comment:meta])* $name:ident),* $(,)?) => {$(
         $(#[$comment])*
+        // At the places where eight bytes can be: rows are of that alignment, and allocators have no faster one.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(packed(8))]
         pub struct $name(pub u128);
 
         impl fmt::Display for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(formatter, "{:032x}", self.0)
+                let number = self.0;
+                write!(formatter, "{number:032x}")
             }
         }
 
@@ -109,7 +111,7 @@ macro_rules! identifier_type {
                 Value::Identifier(self.0)
             }
             fn encode(&self, out: &mut Vec<u8>) {
-                ColumnValue::encode(&self.0, out);
+                ColumnValue::encode(&{ self.0 }, out);
             }
             fn decode(bytes: &[u8], names: &mut NamePool) -> Result<Self, FieldError> {
                 u128::decode(bytes, names).map($name)

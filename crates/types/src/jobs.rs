@@ -1,9 +1,8 @@
 //! The rows of jobs and of what they run.
 
 use crate::{JobName, Namespace, SpecHash, Uid, UserName};
-use rollcall_schema::{Enumeration, Row, Time, Unknown};
+use rollcall_schema::{Enumeration, Row, SharedText, Time, Unknown};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// How a job is meant to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Enumeration, Serialize, Deserialize)]
@@ -78,7 +77,7 @@ pub struct SpecRow {
     pub namespace: Namespace,
     /// The canonical text: the job file as the server holds it.
     #[row(tag = 3)]
-    pub text: Arc<str>,
+    pub text: SharedText,
     /// When it was first used.
     #[row(tag = 4)]
     pub created: Time,

@@ -44,5 +44,7 @@ pub use nearest::nearest;
 pub use state::{Section, TaskState};
 pub use tasks::Task;
 
+pub use rollcall_schema::SharedText;
+
 #[cfg(test)]
 mod stored_rows;

@@ -1,8 +1,7 @@
 //! The row of a task.
 
 use crate::{AgentName, CauseCode, Event, Events, JobName, Namespace, Section, SpecHash, TaskState, Uid, UserName};
-use rollcall_schema::{Row, Time, Unknown};
-use std::sync::Arc;
+use rollcall_schema::{Row, SharedText, Time, Unknown};
 
 /// One attempt to fill an instance of a job.
 #[derive(Clone, Debug, PartialEq, Row)]
@@ -56,7 +55,7 @@ pub struct Task {
     pub cause: Option<CauseCode>,
     /// The cause as a sentence.
     #[row(tag = 11)]
-    pub cause_text: Option<Arc<str>>,
+    pub cause_text: Option<SharedText>,
     /// Processor time that is reserved for it, in thousandths of a processor.
     #[row(tag = 12)]
     pub cpus_thousandths: u32,

@@ -8,8 +8,7 @@ use rollcall_agent::{Ending, FromAgent, Status, TaskState as AgentTaskState};
 use rollcall_commands::{Report, ReportTask};
 use rollcall_schema::Time;
 use rollcall_store::{Query, Snapshot};
-use rollcall_types::{AgentName, CauseCode, Task, TaskState, Uid};
-use std::sync::Arc;
+use rollcall_types::{AgentName, CauseCode, SharedText, Task, TaskState, Uid};
 use tokio::sync::{Notify, mpsc};
 
 /// So many frames of the agent are taken at once; their reports share commits.
@@ -137,7 +136,7 @@ fn ended(agent: &AgentName, ending: Ending, ended_at: i64, why: Why) -> Report {
             failed(CauseCode::AgentLost, 0, format!("the daemon of {agent} ended, and the task with it"))
         }
     };
-    let text = text.map(Arc::from);
+    let text = text.map(SharedText::from);
     Report { state, cause, detail, text, pid: None, at: Some(Time::from_micros(ended_at)) }
 }
 

@@ -125,9 +125,8 @@ impl Pending {
             }
             true
         });
-        let changes = |queued: &Queued| {
-            queued.kind != Kind::Add || values[queued.value(width)].iter().any(|byte| *byte != 0)
-        };
+        let changes =
+            |queued: &Queued| queued.kind != Kind::Add || values[queued.value(width)].iter().any(|byte| *byte != 0);
         self.list.retain(changes);
     }
 
