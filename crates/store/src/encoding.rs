@@ -7,8 +7,8 @@
 //!
 //! When pages split or join, the parts inherit what their sources had.
 
-use crate::page::Page;
-use crate::words::Version;
+use crate::page::{Numbers, Page};
+use crate::words::{RowNumber, Version};
 use rollcall_schema::Row;
 use std::any::{Any, TypeId};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -149,7 +149,7 @@ impl EncodingBudget {
             if !Arc::ptr_eq(cell, spared) {
                 cell.filled.store(false, Ordering::Relaxed);
                 let dropped = std::mem::take(&mut *lock(&cell.state));
-                let rows: usize = dropped.slots.iter().map(|slot| slot.numbers.len()).sum();
+                let rows: usize = dropped.slots.iter().map(|slot| slot.changed.len()).sum();
                 self.rows_evicted.fetch_add(rows as u64, Ordering::Relaxed);
             }
         }
@@ -161,7 +161,7 @@ impl EncodingBudget {
 struct Slot {
     form: TypeId,
     encoded: Arc<dyn Any + Send + Sync>,
-    numbers: Arc<[u64]>,
+    numbers: Arc<Numbers>,
     changed: Box<[Version]>,
     /// The version of the page that was encoded. It may be later than that of every row: a row that went leaves no stamp.
     of: Version,
@@ -291,7 +291,7 @@ impl Slot {
     ) -> Slot {
         let changed = page.rows().iter().map(|row| row.changed).collect();
         let charge = Arc::new(Charge { budget: budget.clone(), bytes });
-        Slot { form, encoded, numbers: page.numbers().into(), changed, of: page.changed(), charge }
+        Slot { form, encoded, numbers: Arc::new(page.row_numbers().clone()), changed, of: page.changed(), charge }
     }
 
     fn share(&self) -> Slot {
@@ -306,7 +306,7 @@ impl Slot {
     }
 
     fn is_of<R: Row>(&self, page: &Page<R>) -> bool {
-        *self.numbers == *page.numbers()
+        *self.numbers == *page.row_numbers()
             && self.changed.iter().zip(page.rows()).all(|(changed, row)| *changed == row.changed)
     }
 }
@@ -314,12 +314,12 @@ impl Slot {
 fn unchanged<'a, R: Row, E: Encoder<R>>(page: &Page<R>, slots: &[&'a Slot]) -> Unchanged<'a, E::Encoded> {
     let sources: Vec<(&Slot, &'a E::Encoded)> =
         slots.iter().filter_map(|slot| Some((*slot, slot.encoded.downcast_ref::<E::Encoded>()?))).collect();
-    let find = |(number, changed): (u64, Version)| {
+    let find = |(number, changed): (RowNumber, Version)| {
         sources.iter().enumerate().find_map(|(source, (slot, _))| {
-            let position = slot.numbers.binary_search(&number).ok()?;
+            let position = slot.numbers.search(number).ok()?;
             (slot.changed[position] == changed).then_some((source as u32, position as u32))
         })
     };
-    let rows = page.numbers().iter().zip(page.rows()).map(|(number, row)| find((*number, row.changed))).collect();
+    let rows = page.numbers().zip(page.rows()).map(|(number, row)| find((number, row.changed))).collect();
     Unchanged { sources: sources.into_iter().map(|(_, encoded)| encoded).collect(), rows }
 }

@@ -162,7 +162,7 @@ impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
                 if let Some(current) = page
                     && let Some(stored) = current.rows().get(*position)
                 {
-                    let number = RowNumber(current.numbers()[*position]);
+                    let number = current.number(*position);
                     *position += 1;
                     return Some(RowRef { number, stored });
                 }
@@ -240,10 +240,8 @@ impl<'s, R: Row> Iterator for Rows<'s, '_, R> {
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, initial: B, mut each: F) -> B {
         if let Some(pages) = self.whole_pages() {
             return pages.fold(initial, |folded, page| {
-                let rows = page.numbers().iter().zip(page.rows());
-                rows.fold(folded, |folded, (number, stored)| {
-                    each(folded, RowRef { number: RowNumber(*number), stored })
-                })
+                let rows = page.numbers().zip(page.rows());
+                rows.fold(folded, |folded, (number, stored)| each(folded, RowRef { number, stored }))
             });
         }
         let mut folded = initial;

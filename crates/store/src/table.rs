@@ -167,9 +167,9 @@ impl<R: Row> Table<R> {
         let from = partition.map(|partition| Page::<R>::key(partition, RowNumber(0)));
         let pages = from.map(|from| self.directory.leaves_from(&from)).into_iter().flatten();
         let pages = pages.skip_while(move |page| Some(page.partition()) < partition);
-        pages.take_while(move |page| Some(page.partition()) == partition).flat_map(|page| {
-            page.numbers().iter().zip(page.rows()).map(|(number, stored)| RowRef { number: RowNumber(*number), stored })
-        })
+        pages
+            .take_while(move |page| Some(page.partition()) == partition)
+            .flat_map(|page| page.numbers().zip(page.rows()).map(|(number, stored)| RowRef { number, stored }))
     }
 
     /// The numbers of all rows of the page that holds the oldest row.
@@ -177,7 +177,7 @@ impl<R: Row> Table<R> {
         let oldest = self.numbers.range(KeyRange::all()).next();
         let page = oldest
             .and_then(|entry| self.page_at(PartitionId::from_bytes(entry.value), RowNumber::from_key(entry.tail())));
-        page.map_or_else(Vec::new, |page| page.numbers().iter().copied().map(RowNumber).collect())
+        page.map_or_else(Vec::new, |page| page.numbers().collect())
     }
 
     pub(crate) fn numbers(&self) -> &PackedMap {

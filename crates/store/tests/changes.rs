@@ -4,7 +4,7 @@ use crate::generator::with_seeds;
 use crate::rows::{Item, Phase, Sighting};
 use crate::world::{Failed, LARGE_ROWS, SMALL, Space, WIDE, World};
 use rollcall_schema::{Literal, Time, Unknown};
-use rollcall_store::{ChangeError, PAGE_BYTES_MAX, Query, RowNumber, StoreLimits, Version};
+use rollcall_store::{ChangeError, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Query, RowNumber, StoreLimits, Version};
 
 fn run(seeds: u64, space: Space, commits: usize, commands_max: usize) {
     with_seeds(seeds, |_, mut random| {
@@ -43,7 +43,7 @@ fn item_pages(world: &World) -> usize {
 fn pages_fill_in_arrival_order_and_join_when_rows_go() {
     let mut world = World::new(StoreLimits::default());
     let numbers = world.change(|both| {
-        (0..1280).map(|name| both.insert(Item::named(format!("{name}")))).collect::<Result<Vec<_>, _>>()
+        (0..10 * PAGE_ROWS_MAX).map(|name| both.insert(Item::named(format!("{name}")))).collect::<Result<Vec<_>, _>>()
     });
     world.check();
     assert_eq!(item_pages(&world), 10, "rows that come in order fill pages");
@@ -58,7 +58,7 @@ fn pages_fill_in_arrival_order_and_join_when_rows_go() {
         });
         world.check();
     }
-    assert!(item_pages(&world) <= 2, "32 rows lie in {} pages", item_pages(&world));
+    assert!(item_pages(&world) <= 2, "16 rows lie in {} pages", item_pages(&world));
     world.change(|both| both.model.items.rows.clone().keys().try_for_each(|number| both.delete::<Item>(*number)));
     world.check();
     assert_eq!(item_pages(&world), 0);
@@ -68,8 +68,8 @@ fn pages_fill_in_arrival_order_and_join_when_rows_go() {
 fn a_row_that_outgrows_its_page_stands_alone_and_leaves_its_neighbours_together() {
     let mut world = World::new(StoreLimits::default());
     let numbers = world
-        .change(|both| (0..100).map(|name| both.insert(Item::named(format!("{name}")))).collect::<Result<Vec<_>, _>>());
-    for (position, pages) in [(50, 3), (0, 4), (99, 5)] {
+        .change(|both| (0..60).map(|name| both.insert(Item::named(format!("{name}")))).collect::<Result<Vec<_>, _>>());
+    for (position, pages) in [(30, 3), (0, 4), (59, 5)] {
         world.change(|both| {
             let mut item = Item::named(format!("{position}"));
             item.payload = vec![7; PAGE_BYTES_MAX];

@@ -118,7 +118,11 @@ fn an_append_table_is_never_changed_and_drops_its_oldest_page_whole() {
                 table.select(Query::all()).unwrap().map(|row| (row.number.0, row.row().clone())).collect();
             assert_eq!(found, came);
             let rows = table.select(Query::all()).unwrap();
-            pages_before = rows.whole_pages().unwrap().map(|page| page.numbers().to_vec()).collect();
+            pages_before = rows
+                .whole_pages()
+                .unwrap()
+                .map(|page| page.numbers().map(|number| number.0).collect::<Vec<_>>())
+                .collect();
         }
         assert!(dropped_any);
         let number = RowNumber(*came.first_key_value().unwrap().0);

@@ -257,13 +257,13 @@ fn check_pages<R: Row>(table: &Table<R>, model: &ModelTable<R>) {
             page.len()
         );
         bytes += page_bytes;
-        for (number, stored) in page.numbers().iter().zip(page.rows()) {
-            let at = Some((page.partition(), *number));
+        for (number, stored) in page.numbers().zip(page.rows()) {
+            let at = Some((page.partition(), number));
             assert!(last < at, "pages of {name} are not in order at {at:?}");
             last = at;
             let values: Vec<_> = partition.values.iter().map(|value| Cell::of(value.value())).collect();
             assert_eq!(values, cells(&stored.row, R::schema().partition), "{name} mixes partitions in a page");
-            numbers.push(*number);
+            numbers.push(number.0);
         }
     }
     assert_eq!(table.row_bytes(), bytes, "row_bytes of {name}");

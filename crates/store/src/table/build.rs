@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::encoding::EncodingBudget;
-use crate::page::{AnyRow, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Stored};
+use crate::page::{AnyRow, Numbers, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Stored};
 use crate::rollup::{self, includes};
 use crate::tree::{Deferred, PackedMap, Pending, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, RowNumber, Version};
@@ -141,7 +141,8 @@ fn build_directory<R: Row>(budget: &Arc<EncodingBudget>, located: Vec<Located<R>
         let row_bytes = row.stored.row_bytes();
         if let Some(partition) = current {
             let other = partition != row.partition;
-            if other || group.len() >= PAGE_ROWS_BULK || bytes + row_bytes > PAGE_BYTES_MAX {
+            let far = group.first().is_some_and(|(first, _)| !Numbers::are_near(*first, row.number));
+            if other || far || group.len() >= PAGE_ROWS_BULK || bytes + row_bytes > PAGE_BYTES_MAX {
                 flush(partition, &mut group, starts);
                 starts = other;
                 bytes = 0;

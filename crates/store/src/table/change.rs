@@ -230,7 +230,7 @@ impl<R: Row> Table<R> {
             self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
                 let Some(leaf) = leaf else { return (Edit::Keep, ()) };
                 let Ok(position) = leaf.position(number) else { return (Edit::Keep, ()) };
-                *copied += leaf.shared_bytes(replacement.is_none());
+                *copied += leaf.shared_bytes();
                 match replacement {
                     Some(stored) => (Page::replace(leaf, position, stored.clone(), version), ()),
                     None => (Page::remove(leaf, position, version).0, ()),
@@ -244,7 +244,7 @@ impl<R: Row> Table<R> {
             Some((partition, stored)) => {
                 let budget = &self.budget;
                 self.directory.edit(&Page::<R>::key(*partition, number), |leaf| {
-                    *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes(true));
+                    *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes());
                     (Page::insert(leaf, *partition, number, stored.clone(), version, || budget.cell()), ())
                 });
                 self.numbers.insert(&number.key(), &partition.bytes());

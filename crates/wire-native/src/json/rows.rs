@@ -111,7 +111,7 @@ impl<R: JsonRow> Encoder<R> for JsonRows<R> {
         Fragments::splice(page, unchanged, |position, out| {
             let stored = &page.rows()[position];
             out.extend_from_slice(ROW_SEPARATOR);
-            self.put_row(out, RowNumber(page.numbers()[position]), stored.changed, &stored.row);
+            self.put_row(out, page.number(position), stored.changed, &stored.row);
         })
     }
 
