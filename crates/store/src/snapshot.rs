@@ -5,7 +5,7 @@ use crate::encoding::EncodingBudget;
 use crate::page::{AnyRow, Stored};
 use crate::query::{Query, QueryError};
 use crate::rows::Explanation;
-use crate::table::{Changed, Scratch, Table};
+use crate::table::{Before, Changed, Scratch, Table};
 use crate::tree::PackedMap;
 use crate::words::{PartitionId, RowNumber, Version};
 use rollcall_schema::{DecodeError, NamePool, Row, TableSchema, Time};
@@ -234,7 +234,7 @@ impl<R: Row> AnyTable for Table<R> {
         version: Version,
         scratch: &mut AnyScratch,
     ) -> Result<(), ChangeError> {
-        self.change(number, new.map(typed), false, version, &mut scratch.0).map(drop)
+        self.change(number, new.map(typed), Before::Either, version, &mut scratch.0).map(drop)
     }
 
     fn touch_partition(&mut self, partition: PartitionId, more_rows: i64, version: Version) {

@@ -3,7 +3,7 @@
 mod build;
 mod change;
 
-pub(crate) use change::{Changed, Scratch};
+pub(crate) use change::{Before, Changed, Scratch};
 
 use crate::encoding::{Encoder, EncodingBudget};
 use crate::page::{Page, Stored};
@@ -45,11 +45,13 @@ pub struct Table<R: Row> {
     schema: &'static TableSchema,
     directory: Tree<Arc<Page<R>>>,
     /// From row numbers to partitions.
-    numbers: PackedMap,
+    numbers: Deferred,
     indexes: Vec<Deferred>,
     rollups: Vec<Deferred>,
     partitions: Partitions,
     changed_at: Version,
+    /// How many rows there are.
+    rows: usize,
     bytes: usize,
     /// Bytes of pages and rows that were copied or replaced since the last commit.
     copied: usize,
@@ -62,11 +64,12 @@ impl<R: Row> Table<R> {
         Table {
             schema,
             directory: Tree::default(),
-            numbers: PackedMap::new(PARTITION_BYTES),
+            numbers: Deferred::of(PackedMap::new(PARTITION_BYTES)),
             indexes: schema.indexes.iter().map(|_| Deferred::of(PackedMap::new(PARTITION_BYTES))).collect(),
             rollups: schema.rollups.iter().map(|rollup| Deferred::of(PackedMap::new(rollup::width(rollup)))).collect(),
             partitions: Partitions::new(),
             changed_at: Version::NOTHING,
+            rows: 0,
             bytes: 0,
             copied: 0,
             budget: budget.clone(),
@@ -80,7 +83,7 @@ impl<R: Row> Table<R> {
 
     /// How many rows it has.
     pub fn len(&self) -> usize {
-        self.numbers.len()
+        self.rows
     }
 
     /// Whether it has no rows.
@@ -133,7 +136,7 @@ impl<R: Row> Table<R> {
     /// The row with this number.
     #[inline]
     pub fn get(&self, number: RowNumber) -> Option<RowRef<'_, R>> {
-        let partition = PartitionId::from_bytes(self.numbers.get(&number.key())?);
+        let partition = PartitionId::from_bytes(self.numbers.read().get(&number.key())?);
         self.get_in(partition, number)
     }
 
@@ -144,7 +147,7 @@ impl<R: Row> Table<R> {
     }
 
     pub(crate) fn partition_of(&self, number: RowNumber) -> Option<PartitionId> {
-        self.numbers.get(&number.key()).map(PartitionId::from_bytes)
+        self.numbers.read().get(&number.key()).map(PartitionId::from_bytes)
     }
 
     /// The page that the row lies in.
@@ -174,14 +177,14 @@ impl<R: Row> Table<R> {
 
     /// The numbers of all rows of the page that holds the oldest row.
     pub(crate) fn oldest_page(&self) -> Vec<RowNumber> {
-        let oldest = self.numbers.range(KeyRange::all()).next();
+        let oldest = self.numbers.read().range(KeyRange::all()).next();
         let page = oldest
             .and_then(|entry| self.page_at(PartitionId::from_bytes(entry.value), RowNumber::from_key(entry.tail())));
         page.map_or_else(Vec::new, |page| page.numbers().collect())
     }
 
     pub(crate) fn numbers(&self) -> &PackedMap {
-        &self.numbers
+        self.numbers.read()
     }
 
     pub(crate) fn index(&self, position: usize) -> &PackedMap {

@@ -15,7 +15,7 @@ use crate::page::{AnyRow, Stored};
 use crate::record;
 use crate::snapshot::{AnyChanged, AnyScratch, Snapshot, State};
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{Before, Table};
 use crate::words::{PartitionId, RowNumber, Version};
 use rollcall_schema::{Column, Durability, Literal, Row, TableKind, Time, key};
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,7 +305,7 @@ impl Transaction<'_> {
         if number > RowNumber::MAX {
             return Err(ChangeError::NoNumbers { table: table.name });
         }
-        self.change(number, Some(row), false)?;
+        self.change(number, Some(row), Before::Nothing)?;
         self.state.next_number += 1;
         if table.kind == TableKind::Append {
             self.drop_oldest_pages::<R>()?;
@@ -322,7 +322,7 @@ impl Transaction<'_> {
         if table.kind == TableKind::Append {
             return Err(ChangeError::OnlyGrows { table: table.name, number });
         }
-        self.change(number, Some(row), true)
+        self.change(number, Some(row), Before::Row)
     }
 
     /// Removes the row with this number.
@@ -334,7 +334,7 @@ impl Transaction<'_> {
         if table.kind == TableKind::Append {
             return Err(ChangeError::OnlyGrows { table: table.name, number });
         }
-        self.change::<R>(number, None, true)
+        self.change::<R>(number, None, Before::Row)
     }
 
     /// Makes `rows` the rows of one partition: rows with the same `identity` (a column that is unique in the partition) keep their number and are
@@ -385,14 +385,14 @@ impl Transaction<'_> {
             }
             for number in numbers {
                 self.dropped += 1;
-                self.change::<R>(number, None, true)?;
+                self.change::<R>(number, None, Before::Row)?;
             }
         }
         Ok(())
     }
 
-    /// Puts a row, or none, in the place of another one, which must be there if `exists`.
-    fn change<R: Row>(&mut self, number: RowNumber, row: Option<R>, exists: bool) -> Result<(), ChangeError> {
+    /// Puts a row, or none, in the place of another one.
+    fn change<R: Row>(&mut self, number: RowNumber, row: Option<R>, before: Before) -> Result<(), ChangeError> {
         let table = R::schema().name;
         if self.changes.len() - self.mark >= self.limits.command_rows_max + self.dropped {
             return Err(ChangeError::TooManyRows { table, number, rows_max: self.limits.command_rows_max });
@@ -404,7 +404,7 @@ impl Transaction<'_> {
             return Err(ChangeError::TooManyBytes { table, bytes_max: self.limits.command_bytes_max });
         }
         let (position, typed) = self.state.table_mut::<R>();
-        if let Some(changed) = typed.change(number, stored, exists, version, &mut self.scratch.0)? {
+        if let Some(changed) = typed.change(number, stored, before, version, &mut self.scratch.0)? {
             let AnyChanged { old, new } = changed.into();
             self.changes.push(Change { table: position, number, old, new });
         }

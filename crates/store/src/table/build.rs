@@ -47,7 +47,8 @@ impl<R: Row> Table<R> {
             indexes.extend(beside.join().unwrap_or_default());
             (numbers, indexes, rollups)
         });
-        table.numbers = numbers;
+        table.rows = numbers.len();
+        table.numbers = Deferred::of(numbers);
         table.indexes = indexes.into_iter().map(Deferred::of).collect();
         table.rollups = rollups.into_iter().map(Deferred::of).collect();
         table.directory = build_directory(budget, located);

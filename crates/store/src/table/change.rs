@@ -4,7 +4,7 @@ use super::{RowRef, Table};
 use crate::change::ChangeError;
 use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
-use crate::tree::{Deferred, Edit, KEY_BYTES_MAX, KeyRange, Pool};
+use crate::tree::{Deferred, Edit, KEY_BYTES_MAX, Pool};
 use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
 use std::sync::Arc;
@@ -14,6 +14,17 @@ use std::sync::Arc;
 pub(crate) struct Scratch {
     key: Vec<u8>,
     pool: Pool,
+}
+
+/// What is known of what a change finds under its row number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// The number was just minted.
+    Nothing,
+    /// It is a mistake if there is no row.
+    Row,
+    /// There may be a row.
+    Either,
 }
 
 /// What a change did to a table.
@@ -43,23 +54,26 @@ fn bits(columns: &[usize], only_where: Option<usize>) -> u64 {
 
 impl<R: Row> Table<R> {
     /// Puts `new` (or nothing) in the place of the row with this number (or of nothing). The row keeps its number whatever else changes. Nothing
-    /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`. With `exists` it is an error if nothing is there.
+    /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`.
     pub(crate) fn change(
         &mut self,
         number: RowNumber,
         new: Option<Arc<Stored<R>>>,
-        exists: bool,
+        before: Before,
         version: Version,
         scratch: &mut Scratch,
     ) -> Result<Option<Changed<R>>, ChangeError> {
-        let old = match self.partition_of(number) {
+        let known = if before == Before::Nothing { None } else { self.partition_of(number) };
+        let old = match known {
             Some(partition) => self.get_in(partition, number).map(|RowRef { stored, .. }| (partition, stored.clone())),
             None => None,
         };
         let differ = match (&old, &new) {
             (Some((_, old)), Some(new)) if old.row == new.row => return Ok(None),
             (Some((_, old)), Some(new)) => old.row.differences(&new.row),
-            (None, _) if exists => return Err(ChangeError::NoSuchRow { table: self.schema.name, number }),
+            (None, _) if before == Before::Row => {
+                return Err(ChangeError::NoSuchRow { table: self.schema.name, number });
+            }
             (None, None) => return Ok(None),
             _ => u64::MAX,
         };
@@ -81,13 +95,15 @@ impl<R: Row> Table<R> {
             Some(stored) => Some((self.partition_for(&stored.row, version, scratch)?, stored)),
             None => None,
         };
-        self.change_pages(number, old.as_ref(), new.as_ref(), version);
+        self.change_pages(number, old.as_ref(), new.as_ref(), version, &mut scratch.pool);
+        self.rows += usize::from(new.is_some());
+        self.rows -= usize::from(old.is_some());
         let old_row = old.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let new_row = new.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let moved = old_row.map(|(partition, _)| partition) != new_row.map(|(partition, _)| partition);
         for (index, map) in self.schema.indexes.iter().zip(&mut self.indexes) {
             if moved || differ & bits(index.columns, index.only_where) != 0 {
-                change_index(map, self.schema, index, number, old_row, new_row, scratch);
+                change_index(map, self.schema, index, number, old_row, new_row, &mut scratch.pool);
             }
         }
         for (declared, map) in self.schema.rollups.iter().zip(&mut self.rollups) {
@@ -118,9 +134,9 @@ impl<R: Row> Table<R> {
 
     /// Ends a batch: indexes and rollups take in what they still have to. Gives the bytes that earlier versions hold alone since the last one.
     pub(crate) fn settle(&mut self, scratch: &mut Scratch) -> usize {
-        let maps = self.indexes.iter_mut().chain(&mut self.rollups);
+        let maps = self.indexes.iter_mut().chain(&mut self.rollups).chain([&mut self.numbers]);
         let nodes: usize = maps.map(|map| map.settled(&mut scratch.pool).take_copied()).sum();
-        let trees = nodes + self.numbers.take_copied() + self.directory.take_copied() + self.partitions.take_copied();
+        let trees = nodes + self.directory.take_copied() + self.partitions.take_copied();
         let own = size_of::<Self>() + size_of_val(&*self.indexes) + size_of_val(&*self.rollups);
         trees + own + std::mem::take(&mut self.copied)
     }
@@ -143,7 +159,7 @@ impl<R: Row> Table<R> {
                 });
             }
             if index.unique && !has_null(index.columns, new) {
-                let taken = self.indexes[position].read().range(KeyRange::starting_with(prefix.clone())).next();
+                let taken = self.indexes[position].first_with(prefix);
                 if let Some(other) =
                     taken.map(|entry| RowNumber::from_key(entry.tail())).filter(|other| *other != number)
                 {
@@ -223,6 +239,7 @@ impl<R: Row> Table<R> {
         old: Option<&(PartitionId, Arc<Stored<R>>)>,
         new: Option<&(PartitionId, Arc<Stored<R>>)>,
         version: Version,
+        pool: &mut Pool,
     ) {
         let copied = &mut self.copied;
         if let Some((partition, _)) = old {
@@ -247,14 +264,14 @@ impl<R: Row> Table<R> {
                     *copied += leaf.as_ref().map_or(0, |leaf| leaf.shared_bytes());
                     (Page::insert(leaf, *partition, number, stored.clone(), version, || budget.cell()), ())
                 });
-                self.numbers.insert(&number.key(), &partition.bytes());
+                self.numbers.pending(pool).put(|out| out.extend_from_slice(&number.key()), &partition.bytes());
             }
-            None => drop(self.numbers.remove(&number.key())),
+            None => self.numbers.pending(pool).remove(|out| out.extend_from_slice(&number.key())),
         }
     }
 }
 
-/// Carries a change of one row into an index. A unique one is read before each change, so it is changed at once.
+/// Notes what a change of one row does to an index.
 fn change_index<R: Row>(
     map: &mut Deferred,
     schema: &TableSchema,
@@ -262,7 +279,7 @@ fn change_index<R: Row>(
     number: RowNumber,
     old: Option<(PartitionId, &R)>,
     new: Option<(PartitionId, &R)>,
-    scratch: &mut Scratch,
+    pool: &mut Pool,
 ) {
     let old = old.filter(|(_, row)| includes(index.only_where, *row));
     let new = new.filter(|(_, row)| includes(index.only_where, *row));
@@ -279,26 +296,13 @@ fn change_index<R: Row>(
         }
         sides => sides,
     };
-    let Scratch { key, pool } = scratch;
-    if !index.unique {
-        let pending = map.pending(pool);
-        if let Some((_, old)) = old {
-            pending.remove(|out| put(out, old));
-        }
-        if let Some((partition, new)) = new {
-            pending.put(|out| put(out, new), &partition.bytes());
-        }
-        return;
-    }
-    let map = map.settled(pool);
+    let pending = map.pending(pool);
     if let Some((_, old)) = old {
-        key.clear();
-        put(key, old);
-        map.remove(key);
+        pending.remove(|out| put(out, old));
+        pending.touch(index.unique, ROW_NUMBER_BYTES);
     }
     if let Some((partition, new)) = new {
-        key.clear();
-        put(key, new);
-        map.insert(key, &partition.bytes());
+        pending.put(|out| put(out, new), &partition.bytes());
+        pending.touch(index.unique, ROW_NUMBER_BYTES);
     }
 }

@@ -38,6 +38,15 @@ impl PackedMap {
         found.then(|| leaf.entry(position).value)
     }
 
+    /// The first entry whose key starts with `prefix`.
+    pub(crate) fn first_with(&self, prefix: &[u8]) -> Option<Entry<'_>> {
+        let mut leaves = self.tree.leaves_from(prefix);
+        let leaf = leaves.next()?;
+        let (position, _) = leaf.search(prefix);
+        let entry = if position < leaf.count() { leaf.entry(position) } else { leaves.next()?.entry(0) };
+        entry.starts_with(prefix).then_some(entry)
+    }
+
     /// Adds an entry or writes over its value. The key is at most [`KEY_BYTES_MAX`] long.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) {
         debug_assert!(key.len() <= KEY_BYTES_MAX && value.len() == self.width);

@@ -86,6 +86,13 @@ impl<'a> Entry<'a> {
         out.extend_from_slice(self.suffix);
     }
 
+    pub(super) fn starts_with(&self, start: &[u8]) -> bool {
+        match start.strip_prefix(self.prefix) {
+            Some(rest) => self.suffix.starts_with(rest),
+            None => self.prefix.starts_with(start),
+        }
+    }
+
     /// The whole key of a map whose keys have `N` bytes.
     pub(crate) fn key<const N: usize>(&self) -> [u8; N] {
         let mut key = [0; N];
@@ -246,12 +253,8 @@ impl Packed {
 
     /// A leaf of these entries, which are in order and not empty.
     pub(super) fn build(entries: &[Whole<'_>], width: usize) -> Packed {
-        let (first, last) = (entries[0].0, entries[entries.len() - 1].0);
-        let lengths = entries.iter().map(|(key, _)| key.len());
-        let shortest = lengths.clone().min().unwrap_or(0);
-        let common = first.iter().zip(last).take_while(|(left, right)| left == right).count();
-        let prefix = &first[..common.min(shortest.saturating_sub(TAIL_BYTES))];
-        let stride = if lengths.max() == Some(shortest) { shortest - prefix.len() + width } else { 0 };
+        let Shape { prefix, stride, .. } = Shape::of(entries, width);
+        let prefix = &entries[0].0[..prefix];
         Packed::assemble(|bytes| {
             put_u16(bytes, entries.len());
             put_u16(bytes, prefix.len());
@@ -433,6 +436,30 @@ impl Packed {
     }
 }
 
+/// How a leaf of some entries will be.
+struct Shape {
+    /// How many bytes all keys share.
+    prefix: usize,
+    stride: usize,
+    /// Its size.
+    bytes: usize,
+}
+
+impl Shape {
+    fn of(entries: &[Whole<'_>], width: usize) -> Shape {
+        let (first, last) = (entries[0].0, entries[entries.len() - 1].0);
+        let (mut shortest, mut longest, mut all) = (usize::MAX, 0, 0);
+        for (key, _) in entries {
+            (shortest, longest, all) = (shortest.min(key.len()), longest.max(key.len()), all + key.len());
+        }
+        let common = first.iter().zip(last).take_while(|(left, right)| left == right).count();
+        let prefix = common.min(shortest.saturating_sub(TAIL_BYTES));
+        let stride = if longest == shortest { shortest - prefix + width } else { 0 };
+        let beside = width + if stride == 0 { ENTRY_BYTES } else { ENTRY_BYTES - 2 };
+        Shape { prefix, stride, bytes: HEADER_BYTES + prefix + all + entries.len() * beside - entries.len() * prefix }
+    }
+}
+
 /// The first two bytes as a number of the same order, a shorter text filled up with zeros.
 #[inline]
 fn head(rest: &[u8]) -> u16 {
@@ -477,11 +504,11 @@ impl Leaf for Packed {
 
 /// The leaf or leaves that hold these entries, which are not none; if it is several, each is filled up to about `filled` bytes.
 fn split(entries: &[Whole<'_>], width: usize, filled: usize) -> Edit<Packed> {
-    let whole = Packed::build(entries, width);
-    if whole.0.len() <= LEAF_BYTES_MAX || entries.len() < 2 {
-        return Edit::Replace(whole);
+    let shape = Shape::of(entries, width);
+    if shape.bytes <= LEAF_BYTES_MAX || entries.len() < 2 {
+        return Edit::Replace(Packed::build(entries, width));
     }
-    let mut leaves = leaves_of(entries.iter().copied(), width, whole.0.len(), filled).into_iter();
+    let mut leaves = leaves_of(entries.iter().copied(), width, shape.bytes, filled).into_iter();
     match leaves.next() {
         Some((_, first)) => Edit::Split(first, leaves.collect()),
         None => Edit::Keep,

@@ -3,9 +3,11 @@
 //! Most commands of a batch read few of a table's indexes and rollups, while each of them changes several. So changes are noted first, and carried in when
 //! the map is next read or, at the latest, at the end of the batch: sorted, so that each leaf is made anew once, however many changes it takes.
 
-use super::packed::Change;
+use super::packed::{Change, Entry};
 use super::{Keys, PackedMap};
 use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -23,6 +25,8 @@ pub(crate) struct Pending {
     /// All values.
     values: Vec<u8>,
     list: Vec<Queued>,
+    /// Hashes of what changed keys start with, for maps that are asked for single prefixes while changes are pending.
+    touched: HashSet<u64>,
 }
 
 /// One change.
@@ -73,10 +77,17 @@ impl Pending {
         self.keys.len() + self.values.len() + size_of_val(&*self.list)
     }
 
+    /// Bytes that it can hold without asking for more.
+    fn capacity(&self) -> usize {
+        let lists = self.list.capacity() * size_of::<Queued>() + self.touched.capacity() * size_of::<u64>();
+        self.keys.capacity() + self.values.capacity() + lists
+    }
+
     fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
         self.list.clear();
+        self.touched.clear();
     }
 
     /// An entry is to be there; `key` appends its key.
@@ -92,6 +103,14 @@ impl Pending {
     /// Numbers are to be added to those of an entry.
     pub(crate) fn add(&mut self, key: impl FnOnce(&mut Vec<u8>), numbers: impl Iterator<Item = u64>) {
         self.queue(Kind::Add, key, |values| numbers.for_each(|number| values.extend_from_slice(&number.to_le_bytes())));
+    }
+
+    /// Remembers, if `wanted`, that an entry comes or goes among those whose keys start as that of the last change does, but for its last bytes.
+    pub(crate) fn touch(&mut self, wanted: bool, tail: usize) {
+        if let Some(last) = self.list.last().filter(|_| wanted) {
+            let key = last.key(&self.keys);
+            self.touched.insert(hash(&key[..key.len() - tail]));
+        }
     }
 
     fn queue(&mut self, kind: Kind, key: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
@@ -134,6 +153,12 @@ impl Pending {
     pub(super) fn sorted(&mut self) -> (Sorted<'_>, &mut [u8]) {
         (Sorted { list: &self.list, bytes: &self.keys }, &mut self.values)
     }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// Adds numbers to numbers, each of eight bytes.
@@ -213,6 +238,15 @@ impl Deferred {
         }
     }
 
+    /// The first entry whose key starts with `prefix`, which what is pending was [touched](Pending::touch) for.
+    pub(crate) fn first_with(&self, prefix: &[u8]) -> Option<Entry<'_>> {
+        let map = match &self.work {
+            Some(work) if work.carried.get().is_some() || work.pending.touched.contains(&hash(prefix)) => self.read(),
+            _ => &self.map,
+        };
+        map.first_with(prefix)
+    }
+
     /// Where changes are noted.
     pub(crate) fn pending(&mut self, pool: &mut Pool) -> &mut Pending {
         if self.work.as_ref().is_some_and(|work| work.pending.bytes() > PENDING_BYTES_MAX) {
@@ -234,8 +268,7 @@ impl Deferred {
                 None => self.map.carry(&mut work.pending),
             }
             work.pending.clear();
-            let Pending { keys, values, list } = &work.pending;
-            if keys.capacity() + values.capacity() + list.capacity() * size_of::<Queued>() <= KEPT_BYTES_MAX {
+            if work.pending.capacity() <= KEPT_BYTES_MAX {
                 pool.0.push(work);
             }
         }

@@ -125,8 +125,8 @@ impl Separators {
     }
 
     /// The separator before the child at this position; nothing before the first one.
-    pub(super) fn before(&self, position: usize) -> Vec<u8> {
-        position.checked_sub(1).map_or_else(Vec::new, |position| self.text.get(position).to_vec())
+    pub(super) fn before(&self, position: usize) -> &[u8] {
+        position.checked_sub(1).map_or(&[], |position| self.text.get(position))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {

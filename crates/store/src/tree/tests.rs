@@ -1,7 +1,7 @@
 //! The packed map against a plain `BTreeMap`.
 
 use super::packed::Entry;
-use super::{High, KeyRange, PackedMap};
+use super::{Deferred, High, KeyRange, PackedMap, Pool};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -101,5 +101,89 @@ fn a_packed_map_is_an_ordered_map() {
             assert!(map.remove(&key));
         }
         assert_eq!((map.len(), map.leaf_count()), (0, 0));
+    }
+}
+
+#[test]
+fn a_map_that_waits_with_its_changes_is_read_as_if_it_did_not() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        println!("seed {seed}");
+        let spread = [30, 500, 20_000][seed as usize % 3];
+        let (mut pool, mut model) = (Pool::default(), BTreeMap::new());
+        let mut map = Deferred::of(PackedMap::new(4));
+        let mut kept = Vec::new();
+        for step in 0..6_000u32 {
+            let key = key(&mut random, spread);
+            let grows = random.below(10) < if (step / 1_500) % 2 == 0 { 8 } else { 2 };
+            let pending = map.pending(&mut pool);
+            if grows {
+                pending.put(|out| out.extend_from_slice(&key), &step.to_le_bytes());
+                model.insert(key.clone(), step.to_le_bytes());
+            } else {
+                pending.remove(|out| out.extend_from_slice(&key));
+                model.remove(&key);
+            }
+            pending.touch(true, 3);
+            // The first entry of a prefix is asked for in between, as unique indexes are.
+            let prefix = &key[..key.len() - 3];
+            let first = map.first_with(prefix).map(|entry| entry.value.to_vec());
+            let wanted = model.range(prefix.to_vec()..).next().filter(|(key, _)| key.starts_with(prefix));
+            assert_eq!(first, wanted.map(|(_, value)| value.to_vec()));
+            if random.below(200) == 0 {
+                assert_eq!(map.read().len(), model.len());
+                check_range(map.read(), &model, &key, None);
+            }
+            if random.below(300) == 0 {
+                assert_eq!(map.settled(&mut pool).len(), model.len());
+                kept.push((map.clone(), model.clone()));
+            }
+        }
+        for (map, model) in &kept {
+            check_range(map.read(), model, &[], None);
+        }
+    }
+}
+
+/// The counts and sums that a map holds, by key.
+fn sums(map: &PackedMap) -> Vec<(Vec<u8>, [u64; 2])> {
+    let whole = |entry: Entry<'_>| {
+        let mut key = Vec::new();
+        entry.put_key(&mut key);
+        let (numbers, _) = entry.value.as_chunks::<8>();
+        (key, [u64::from_le_bytes(numbers[0]), u64::from_le_bytes(numbers[1])])
+    };
+    map.range(KeyRange::all()).map(whole).collect()
+}
+
+#[test]
+fn sums_that_wait_are_those_of_what_is_there() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        println!("seed {seed}");
+        let (mut pool, mut model) = (Pool::default(), BTreeMap::<Vec<u8>, Vec<u64>>::new());
+        let mut map = Deferred::of(PackedMap::new(16));
+        for step in 0..4_000 {
+            let key = key(&mut random, [10, 300][seed as usize % 2]);
+            let there = model.entry(key.clone()).or_default();
+            let comes = there.is_empty() || random.below(10) < if (step / 1_000) % 2 == 0 { 7 } else { 2 };
+            let number =
+                if comes { random.next() } else { there.swap_remove(random.below(there.len() as u64) as usize) };
+            let numbers = [1, number].map(|number| if comes { number } else { number.wrapping_neg() });
+            map.pending(&mut pool).add(|out| out.extend_from_slice(&key), numbers.into_iter());
+            if comes {
+                there.push(number);
+            }
+            let sum =
+                |there: &[u64]| [there.len() as u64, there.iter().fold(0, |sum: u64, more| sum.wrapping_add(*more))];
+            let is_due = [random.below(100), random.below(100)].map(|number| number == 0);
+            if is_due[0] {
+                map.settled(&mut pool);
+            }
+            if is_due[1] || step == 3_999 {
+                let filled = model.iter().filter(|(_, there)| !there.is_empty());
+                assert_eq!(sums(map.read()), filled.map(|(key, there)| (key.clone(), sum(there))).collect::<Vec<_>>());
+            }
+        }
     }
 }
