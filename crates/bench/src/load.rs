@@ -291,6 +291,7 @@ pub(crate) fn insert<R: Row>(writer: &mut Writer, rows: impl IntoIterator<Item =
         let mut batch = writer.begin(clock::now());
         batch.attempt(|change| rows.by_ref().take(command_rows).try_for_each(|row| change.insert(row).map(drop)))?;
         if let Some(prepared) = batch.prepare() {
+            std::hint::black_box(prepared.record());
             writer.publish(prepared);
         }
     }

@@ -1,9 +1,10 @@
 //! Commands about tasks.
 
 use crate::{Command, CommandError};
-use rollcall_schema::{SharedText, Time};
-use rollcall_store::{Query, RowNumber, RowRef, Transaction, Version};
-use rollcall_types::{AgentName, AgentRow, AgentState, CauseCode, Task, TaskState, Uid};
+use rollcall_schema::Time;
+use rollcall_store::{Query, RowNumber, RowRef, Stored, Transaction, Version};
+use rollcall_types::{AgentName, AgentRow, AgentState, CauseCode, SharedText, Task, TaskState, Uid};
+use std::sync::Arc;
 
 /// Gives a pending task to an agent.
 #[derive(Clone, Debug)]
@@ -26,8 +27,9 @@ impl Command for PlaceTask {
         let Some(agent) = agent.filter(|agent| agent.state == AgentState::Ready) else {
             return Err(CommandError::NoSuchAgent(self.agent));
         };
-        let task = task_at(change, self.task)?;
-        let moved = move_task(&task, TaskState::Starting, change.now(), None, 0)?;
+        let stored = task_at(change, self.task)?;
+        let task = &stored.row;
+        let moved = move_task(task, TaskState::Starting, change.now(), None, 0)?;
         change.update(self.task, Task { agent: Some(agent.agent), ..moved })?;
         Ok(())
     }
@@ -51,11 +53,12 @@ impl Command for ExplainPending {
 
     fn apply(self, change: &mut Transaction<'_>) -> Result<(), CommandError> {
         change.require_unchanged::<Task>(self.task, self.read_at)?;
-        let task = task_at(change, self.task)?;
+        let stored = task_at(change, self.task)?;
+        let task = &stored.row;
         if task.state != TaskState::Pending {
             return Err(CommandError::IllegalMove { task: task.uid, from: task.state, to: TaskState::Pending });
         }
-        change.update(self.task, Task { cause: Some(self.cause), cause_text: Some(self.text), ..task })?;
+        change.update(self.task, Task { cause: Some(self.cause), cause_text: Some(self.text), ..task.clone() })?;
         Ok(())
     }
 }
@@ -92,7 +95,8 @@ impl Command for ReportTask {
     type Answer = ();
 
     fn apply(self, change: &mut Transaction<'_>) -> Result<(), CommandError> {
-        let (number, task) = find_task(change, self.task)?;
+        let (number, stored) = find_task(change, self.task)?;
+        let task = &stored.row;
         if task.agent.as_ref() != Some(&self.agent) {
             return Err(CommandError::NotGiven { task: self.task, agent: self.agent });
         }
@@ -104,15 +108,15 @@ impl Command for ReportTask {
         let told = task.state == TaskState::Stopping
             && matches!(state, TaskState::Finished | TaskState::Failed | TaskState::Stopped);
         let (state, cause, text) = match told {
-            true => (TaskState::Stopped, task.cause, end_of_stopped(&task, text)),
+            true => (TaskState::Stopped, task.cause, end_of_stopped(task, text)),
             false => (state, cause, text),
         };
         if task.state == TaskState::Stopping && state == TaskState::Running {
             // The report crossed the order to stop; only the process number is news.
-            change.update(number, Task { pid, ..task })?;
+            change.update(number, Task { pid, ..task.clone() })?;
             return Ok(());
         }
-        let moved = move_task(&task, state, at.unwrap_or(change.now()), cause, detail)?;
+        let moved = move_task(task, state, at.unwrap_or(change.now()), cause, detail)?;
         let pid = if state == TaskState::Running { pid } else { moved.pid };
         change.update(number, Task { cause_text: text, pid, ..moved })?;
         Ok(())
@@ -127,14 +131,14 @@ pub(crate) fn end_of_stopped(task: &Task, how: Option<SharedText>) -> Option<Sha
     }
 }
 
-fn task_at(change: &Transaction<'_>, number: RowNumber) -> Result<Task, CommandError> {
+fn task_at(change: &Transaction<'_>, number: RowNumber) -> Result<Arc<Stored<Task>>, CommandError> {
     let missing = rollcall_store::ChangeError::NoSuchRow { table: "tasks", number };
-    Ok(change.table::<Task>().get(number).map(|task| task.row().clone()).ok_or(missing)?)
+    Ok(change.table::<Task>().get(number).map(|task| task.stored.clone()).ok_or(missing)?)
 }
 
-fn find_task(change: &Transaction<'_>, uid: Uid) -> Result<(RowNumber, Task), CommandError> {
+fn find_task(change: &Transaction<'_>, uid: Uid) -> Result<(RowNumber, Arc<Stored<Task>>), CommandError> {
     let found = change.table::<Task>().select(Query::all().equal(Task::UID, uid))?.next();
-    found.map(|task: RowRef<'_, Task>| (task.number, task.row().clone())).ok_or(CommandError::NoSuchTask(uid))
+    found.map(|task: RowRef<'_, Task>| (task.number, task.stored.clone())).ok_or(CommandError::NoSuchTask(uid))
 }
 
 pub(crate) fn move_task(

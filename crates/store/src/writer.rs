@@ -80,8 +80,6 @@ pub struct Prepared {
     pub(crate) snapshot: Snapshot,
     pub(crate) changes: Arc<[Change]>,
     pub(crate) copied_bytes: usize,
-    /// What the log writes; empty if nothing in the batch is to be on disk.
-    pub record: Vec<u8>,
     /// The strictest durability among the changed tables.
     pub durability: Durability,
     /// Blobs that no row names any more.
@@ -97,6 +95,14 @@ impl Prepared {
     /// What will be visible.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// What the log writes, made anew by each call; empty if nothing in the batch is to be on disk.
+    pub fn record(&self) -> Vec<u8> {
+        match self.durability {
+            Durability::Volatile => Vec::new(),
+            _ => record::of_changes(&self.snapshot.state, &self.changes),
+        }
     }
 
     /// What it changed, in order.
@@ -189,14 +195,10 @@ impl Batch<'_> {
                 durability = strictest(durability, table.schema().durability);
             }
         }
-        let record = match durability {
-            Durability::Volatile => Vec::new(),
-            _ => record::of_changes(&self.state, &self.changes),
-        };
         let snapshot = Snapshot { state: Arc::new(self.state) };
         self.writer.tip = snapshot.state.clone();
         self.writer.last_version = version;
-        Some(Prepared { snapshot, changes: self.changes.into(), copied_bytes, record, durability, released_blobs })
+        Some(Prepared { snapshot, changes: self.changes.into(), copied_bytes, durability, released_blobs })
     }
 
     /// Carries the batch into the counts of blob references; gives the blobs that lost their last one.

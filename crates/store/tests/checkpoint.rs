@@ -186,7 +186,7 @@ fn fields_that_an_earlier_version_does_not_know_pass_through_it() {
     let mut batch = writer.begin(Time::EPOCH);
     batch.attempt(|change| change.insert(later.clone())).unwrap();
     let prepared = batch.prepare().unwrap();
-    let record = prepared.record.clone();
+    let record = prepared.record();
     writer.publish(prepared);
     let newer_chunks = chunks(&store.snapshot());
 
@@ -205,7 +205,7 @@ fn fields_that_an_earlier_version_does_not_know_pass_through_it() {
 
         let mut back = Store::builder(StoreLimits::default()).table::<ThingLater>().load();
         newer_chunks.iter().for_each(|chunk| back.chunk_reader().read(chunk).unwrap());
-        back.replay(&prepared.record).unwrap();
+        back.replay(&prepared.record()).unwrap();
         let (store, _) = back.finish(Version(9));
         let snapshot = store.snapshot();
         let found = snapshot.table::<ThingLater>().get(RowNumber(1)).unwrap();

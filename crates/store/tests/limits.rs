@@ -265,7 +265,7 @@ fn a_commit_is_as_durable_as_the_strictest_table_that_it_changed() {
     let (_, mut writer): (Arc<Store>, Writer) = all_tables(StoreLimits::default()).build();
     let sighting = |what| Sighting { source: 1, what, size: 1, address: None, unknown: Unknown::default() };
     let volatile = prepare(&mut writer, |change| change.insert(sighting(1)).map(drop));
-    assert_eq!((volatile.durability, volatile.record.len()), (Volatile, 0));
+    assert_eq!((volatile.durability, volatile.record().len()), (Volatile, 0));
     let relaxed =
         prepare(&mut writer, |change| change.insert(link(1)).and_then(|_| change.insert(sighting(2))).map(drop));
     assert_eq!(relaxed.durability, Relaxed);
@@ -275,6 +275,6 @@ fn a_commit_is_as_durable_as_the_strictest_table_that_it_changed() {
         change.insert(Item::named("a")).map(drop)
     });
     assert_eq!(committed.durability, Committed);
-    assert!(!relaxed.record.is_empty() && !committed.record.is_empty());
+    assert!(!relaxed.record().is_empty() && !committed.record().is_empty());
     assert_eq!(Sighting::schema().durability, Volatile);
 }

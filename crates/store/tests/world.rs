@@ -107,7 +107,7 @@ impl World {
         assert_eq!(prepared.is_some(), changed, "a batch has a version if and only if it changed something");
         if let Some(prepared) = prepared {
             assert_eq!(prepared.version(), self.model.version);
-            self.records.push(prepared.record.clone());
+            self.records.push(prepared.record());
             self.released.clone_from(&prepared.released_blobs);
             self.writer.publish(prepared);
         }

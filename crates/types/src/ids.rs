@@ -81,7 +81,7 @@ macro_rules! identifier_type {
         $(#[$comment])*
         // At the places where eight bytes can be: rows are of that alignment, and allocators have no faster one.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(packed(8))]
+        #[repr(C, packed(8))]
         pub struct $name(pub u128);
 
         impl fmt::Display for $name {

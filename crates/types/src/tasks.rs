@@ -111,11 +111,29 @@ impl Task {
         if !self.state.may_become(state) {
             return None;
         }
-        let mut task = self.clone();
-        task.state = state;
-        task.cause = cause;
-        task.cause_text = None;
-        task.events = self.events.with(Event { at: now, detail, repeats: 0, state, cause });
+        // Field by field: a clone would copy the old events as well.
+        let mut task = Task {
+            uid: self.uid,
+            namespace: self.namespace.clone(),
+            job: self.job.clone(),
+            instance: self.instance,
+            attempt: self.attempt,
+            spec: self.spec,
+            user: self.user.clone(),
+            agent: self.agent.clone(),
+            state,
+            cause,
+            cause_text: None,
+            cpus_thousandths: self.cpus_thousandths,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes,
+            created: self.created,
+            started: self.started,
+            ended: self.ended,
+            pid: self.pid,
+            events: self.events.with(Event { at: now, detail, repeats: 0, state, cause }),
+            unknown: self.unknown.clone(),
+        };
         match state {
             TaskState::Running => task.started = task.started.or(Some(now)),
             TaskState::Finished | TaskState::Failed | TaskState::Stopped | TaskState::Lost => {

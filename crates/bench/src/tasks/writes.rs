@@ -8,6 +8,7 @@ use crate::random::Random;
 use crate::report::CaseReport;
 use rollcall_store::{ChangeError, Query, RowNumber, Store, Stored, Transaction, Version, Writer};
 use rollcall_types::{Task, TaskState, Uid};
+use std::hint::black_box;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -175,6 +176,7 @@ fn change_states(writer: &mut Writer, tasks: &[Uid], state: TaskState) -> u64 {
         failed += u64::from(batch.attempt(|change| change_state(change, *uid, state)).is_err());
     }
     if let Some(prepared) = batch.prepare() {
+        black_box(prepared.record());
         writer.publish(prepared);
     }
     failed

@@ -194,7 +194,7 @@ impl<D: Disk> Committer<D> {
             Durability::Volatile => return self.log.reserve(version).map_err(|error| not_durable(&error, false)),
         };
         let before = self.log.bytes_since_checkpoint();
-        let appended = self.log.append(version, &[&prepared.record], self.log.epoch(), class);
+        let appended = self.log.append(version, &[&prepared.record()], self.log.epoch(), class);
         self.counts.log_bytes.fetch_add(self.log.bytes_since_checkpoint() - before, Ordering::Relaxed);
         appended.map(drop).map_err(|error| not_durable(&error, !broken_before))
     }

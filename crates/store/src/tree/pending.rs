@@ -178,7 +178,8 @@ impl Queued {
     }
 
     fn compare(&self, other: &Queued, keys: &[u8]) -> Ordering {
-        self.head.cmp(&other.head).then_with(|| self.key(keys).cmp(other.key(keys)))
+        let head = |queued: &Queued| u128::from(queued.head[0]) << 64 | u128::from(queued.head[1]);
+        head(self).cmp(&head(other)).then_with(|| self.key(keys).cmp(other.key(keys)))
     }
 
     /// Brings the value up to date, where it is to be added to that of the entry that is there.
@@ -203,6 +204,7 @@ impl Queued {
 
 /// Buffers of maps that had changes pending, for maps that will have.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "a table holds one of these boxes for each of its maps, and they go to and fro")]
 pub(crate) struct Pool(Vec<Box<Work>>);
 
 #[derive(Default)]
