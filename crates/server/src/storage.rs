@@ -1,13 +1,14 @@
 //! Opening a data folder: lock, check, load.
 
-use rollcall_log::{Disk, Log, OpenError, Options, Warning};
-use rollcall_store::{Loader, RecordError, Store, StoreBuilder, Version, Writer};
+use rollcall_log::{Disk, Log, OpenError, Opening, Options, ReadLog, Warning};
+use rollcall_store::{Loader, Reader, RecordError, Store, StoreBuilder, Version, Writer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use thiserror::Error;
 
-/// How many threads read a checkpoint.
-const LOAD_THREADS: usize = 2;
+/// So many records of the log are copied and wait for a thread to read them.
+const RECORDS_WAITING_MAX: usize = 8;
 
 /// Why a data folder cannot be opened. Nothing in it was changed.
 #[derive(Debug, Error)]
@@ -48,54 +49,91 @@ pub struct Opened<D: Disk> {
 /// See [`StorageError`]; each says what to do.
 pub fn open<D: Disk>(disk: D, options: Options, builder: StoreBuilder) -> Result<Opened<D>, StorageError> {
     let folder = disk.describe();
-    let content = |place: String| {
-        let folder = folder.clone();
-        move |source| StorageError::Content { place, folder, source }
-    };
     let opening = Log::open(disk, options)?;
-    let mut loader = builder.load();
-    if let Some(checkpoint) = opening.checkpoint() {
-        read_checkpoint(&loader, checkpoint.chunk_count(), |index, buffer, read| {
-            let chunk = checkpoint.read_chunk(index, buffer)?;
-            read(chunk).map_err(content(format!("chunk {index} of the checkpoint")))
-        })?;
-    }
-    let (log, recovered) = opening.replay(|record| {
-        let place = || format!("record {}", record.sequence.0);
-        loader.replay(record.payload).map_err(|source| content(place())(source))
-    })?;
+    let loader = builder.load();
+    let read = read_all(&Reading { folder: &folder, loader: &loader }, opening)?;
     // The first version that was certainly never shown comes next.
-    let reserved = Version(recovered.next_version.0.saturating_sub(1));
-    let (store, writer) = loader.finish(reserved);
+    let reserved = Version(read.next_version().0.saturating_sub(1));
+    let (started, (store, writer)) = std::thread::scope(|scope| {
+        // It waits for the disk meanwhile.
+        let starting = scope.spawn(|| read.start());
+        let loaded = loader.finish(reserved);
+        (joined(starting.join()), loaded)
+    });
+    let (log, recovered) = started?;
     Ok(Opened { store, writer, log, warnings: recovered.warnings, replayed: recovered.batches })
 }
 
-type ReadChunk<'r> = &'r mut dyn FnMut(&[u8]) -> Result<(), RecordError>;
+fn joined<T>(result: std::thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
 
-/// Reads all chunks, several at once; the first error ends it.
-fn read_checkpoint(
-    loader: &Loader,
-    chunks: usize,
-    read: impl Fn(usize, &mut Vec<u8>, ReadChunk<'_>) -> Result<(), StorageError> + Sync,
-) -> Result<(), StorageError> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut reader = loader.chunk_reader();
+/// A record that waits to be read: its sequence and its payload.
+type Waiting = (u64, Vec<u8>);
+
+/// What all threads know that read a folder.
+struct Reading<'l> {
+    folder: &'l str,
+    loader: &'l Loader,
+}
+
+/// Reads the log and the chunks of its checkpoint: one thread walks the log, the others read what it hands them and chunks.
+fn read_all<D: Disk>(reading: &Reading<'_>, opening: Opening<D>) -> Result<ReadLog<D>, StorageError> {
+    let checkpoint = opening.checkpoint().cloned();
+    let (next, waiting) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let chunks = |reader: &mut Reader<'_>, records: &mpsc::Receiver<Waiting>| {
+        let Some(checkpoint) = &checkpoint else { return Ok(()) };
         let mut buffer = Vec::new();
         loop {
+            for (sequence, payload) in records.try_iter() {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+                reading.record(reader, sequence, &payload)?;
+            }
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= chunks {
+            if index >= checkpoint.chunk_count() {
                 return Ok(());
             }
-            read(index, &mut buffer, &mut |chunk| reader.read(chunk))?;
+            reading.chunk(reader, index, checkpoint.read_chunk(index, &mut buffer)?)?;
         }
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..LOAD_THREADS).map(|_| scope.spawn(work)).collect();
-        let mine = work();
-        others.into_iter().fold(mine, |result, other| match other.join() {
-            Ok(other) => result.and(other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+        let (hand_over, records) = mpsc::channel::<Waiting>();
+        let beside = scope.spawn(|| {
+            let records = records;
+            let mut reader = reading.loader.reader();
+            chunks(&mut reader, &records)?;
+            records.iter().try_for_each(|(sequence, payload)| {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+                reading.record(&mut reader, sequence, &payload)
+            })
+        });
+        let mut reader = reading.loader.reader();
+        let read = opening.read(|record| {
+            // Nothing is copied where the other thread has enough to do.
+            if waiting.fetch_add(1, Ordering::Relaxed) < RECORDS_WAITING_MAX
+                && hand_over.send((record.sequence.0, record.payload.to_vec())).is_ok()
+            {
+                return Ok(());
+            }
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            reading.record(&mut reader, record.sequence.0, record.payload)
+        });
+        drop(hand_over);
+        let mine = read.and_then(|read| chunks(&mut reader, &mpsc::channel().1).map(|()| read));
+        joined(beside.join()).and(mine)
     })
+}
+
+impl Reading<'_> {
+    fn chunk(&self, reader: &mut Reader<'_>, index: usize, chunk: &[u8]) -> Result<(), StorageError> {
+        reader.chunk(chunk).map_err(|source| self.content(format!("chunk {index} of the checkpoint"), source))
+    }
+
+    fn record(&self, reader: &mut Reader<'_>, sequence: u64, payload: &[u8]) -> Result<(), StorageError> {
+        reader.record(payload).map_err(|source| self.content(format!("record {sequence}"), source))
+    }
+
+    fn content(&self, place: String, source: RecordError) -> StorageError {
+        StorageError::Content { place, folder: self.folder.to_owned(), source }
+    }
 }

@@ -1,0 +1,342 @@
+//! The columns that a table's keys are made of, taken out of all rows in one pass.
+//!
+//! A start builds every index at once. Walking the rows once for each would fetch each row from memory as often, and sorting keys as bytes compares
+//! again and again what most of them share. So one pass, on both cores, takes the columns out into plain arrays of numbers whose order is the order of
+//! the values: numbers as they are, texts as their rank among the different texts. A key is then a few bits of each, put together to one number (a
+//! code), and sorting an index is sorting numbers; its bytes are written once, in order.
+
+use crate::page::Stored;
+use crate::words::RowNumber;
+use foldhash::HashMap;
+use rollcall_schema::{BlobReference, ColumnType, Row, TableSchema, Time, Value, key};
+use std::sync::Arc;
+
+/// Bits of a code.
+const CODE_BITS: u32 = u128::BITS;
+
+const SIGN: u64 = 1 << 63;
+
+/// A column, or several taken together, that a key is made of: positions in the schema.
+type Source = &'static [usize];
+
+/// How the values of a source are kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A boolean or a word, or null.
+    Word,
+    /// A number of 64 bits.
+    Number,
+    /// A number of 64 bits or null, or an identifier.
+    Wide,
+    /// Anything else: its key form, as one of the different ones.
+    Bytes,
+}
+
+impl Kind {
+    fn of(schema: &TableSchema, source: Source) -> Kind {
+        let [column] = source else { return Kind::Bytes };
+        let column = &schema.columns[*column];
+        match (column.column_type, column.nullable) {
+            (ColumnType::Boolean | ColumnType::Enumeration(_), _) => Kind::Word,
+            (ColumnType::Unsigned | ColumnType::Signed | ColumnType::Time, false) => Kind::Number,
+            (ColumnType::Unsigned | ColumnType::Signed | ColumnType::Time, true) | (ColumnType::Identifier, false) => {
+                Kind::Wide
+            }
+            _ => Kind::Bytes,
+        }
+    }
+
+    /// The most bits that a source takes in a code.
+    fn bits(schema: &TableSchema, source: Source) -> u32 {
+        match Kind::of(schema, source) {
+            Kind::Word => 9,
+            Kind::Bytes => 32,
+            Kind::Number => 64,
+            Kind::Wide if schema.columns[source[0]].nullable => 65,
+            Kind::Wide => 128,
+        }
+    }
+}
+
+/// A value as a number of the same order; null is less than all others.
+fn number_of(value: Value<'_>, nullable: bool) -> u128 {
+    let number = match value {
+        Value::Boolean(value) => u128::from(value),
+        Value::Enumeration(value) => u128::from(value),
+        Value::Unsigned(value) => u128::from(value),
+        Value::Signed(value) => u128::from(value as u64 ^ SIGN),
+        Value::Time(value) => u128::from(value.micros() as u64 ^ SIGN),
+        Value::Identifier(value) => value,
+        Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Nested(_) => return 0,
+    };
+    number + u128::from(nullable)
+}
+
+/// The value that [`number_of`] made this number of.
+fn value_of(number: u128, column_type: ColumnType, nullable: bool) -> Value<'static> {
+    let Some(number) = number.checked_sub(u128::from(nullable)) else { return Value::Null };
+    match column_type {
+        ColumnType::Boolean => Value::Boolean(number != 0),
+        ColumnType::Enumeration(_) => Value::Enumeration(number as u8),
+        ColumnType::Unsigned => Value::Unsigned(number as u64),
+        ColumnType::Signed => Value::Signed((number as u64 ^ SIGN) as i64),
+        ColumnType::Time => Value::Time(Time::from_micros((number as u64 ^ SIGN) as i64)),
+        ColumnType::Identifier => Value::Identifier(number),
+        ColumnType::Text | ColumnType::Bytes | ColumnType::Nested(_) => Value::Null,
+    }
+}
+
+/// The sources that a table's keys, conditions and sums need.
+fn sources_of(schema: &'static TableSchema) -> Vec<Source> {
+    let keys = schema.indexes.iter().map(|index| index.columns).chain(schema.rollups.iter().map(|rollup| rollup.key));
+    let mut sources: Vec<Source> = keys.chain([schema.partition]).flat_map(|key| split(schema, key)).collect();
+    let conditions = schema.indexes.iter().map(|index| &index.only_where);
+    let conditions = conditions.chain(schema.rollups.iter().map(|rollup| &rollup.only_where));
+    sources.extend(conditions.map(Option::as_slice).filter(|condition| !condition.is_empty()));
+    sources.extend(schema.rollups.iter().flat_map(|rollup| rollup.sums.chunks(1)));
+    sources.sort_unstable();
+    sources.dedup();
+    sources
+}
+
+/// The sources of a key: its columns, or if they might not fit a code, all of them as one.
+fn split(schema: &TableSchema, key: Source) -> impl Iterator<Item = Source> {
+    let bits: u32 = key.chunks(1).map(|column| Kind::bits(schema, column)).sum();
+    key.chunks(if bits <= CODE_BITS { 1 } else { key.len() })
+}
+
+/// Different byte strings, numbered as they come.
+#[derive(Default)]
+struct Dictionary(HashMap<Box<[u8]>, u32>);
+
+impl Dictionary {
+    fn number(&mut self, bytes: &[u8]) -> u32 {
+        match self.0.get(bytes) {
+            Some(number) => *number,
+            None => {
+                let number = self.0.len() as u32;
+                self.0.insert(bytes.into(), number);
+                number
+            }
+        }
+    }
+}
+
+/// One source of the rows of a part.
+enum Cells {
+    Words(Vec<u16>),
+    Numbers(Vec<u64>),
+    Wide(Vec<u128>),
+    /// Numbers in the dictionary of the part, and when all parts are there, ranks among the byte strings of all.
+    Bytes(Vec<u32>, Dictionary),
+}
+
+impl Cells {
+    fn new(kind: Kind) -> Cells {
+        match kind {
+            Kind::Word => Cells::Words(Vec::new()),
+            Kind::Number => Cells::Numbers(Vec::new()),
+            Kind::Wide => Cells::Wide(Vec::new()),
+            Kind::Bytes => Cells::Bytes(Vec::new(), Dictionary::default()),
+        }
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> u128 {
+        match self {
+            Cells::Words(cells) => u128::from(cells[row]),
+            Cells::Numbers(cells) => u128::from(cells[row]),
+            Cells::Wide(cells) => cells[row],
+            Cells::Bytes(cells, _) => u128::from(cells[row]),
+        }
+    }
+
+    /// The least and the greatest cell.
+    fn span(&self) -> Option<(u128, u128)> {
+        fn span<T: Copy + Ord + Into<u128>>(cells: &[T]) -> Option<(u128, u128)> {
+            Some((cells.iter().min().copied()?.into(), cells.iter().max().copied()?.into()))
+        }
+        match self {
+            Cells::Words(cells) => span(cells),
+            Cells::Numbers(cells) => span(cells),
+            Cells::Wide(cells) => span(cells),
+            Cells::Bytes(cells, _) => span(cells),
+        }
+    }
+}
+
+/// Some rows of a table, in the order in which they came, with their columns.
+pub(super) struct Part<R> {
+    schema: &'static TableSchema,
+    pub(super) rows: Vec<(RowNumber, Arc<Stored<R>>)>,
+    sources: Vec<(Source, Cells)>,
+    /// The blobs that the rows name.
+    pub(super) blobs: Vec<BlobReference>,
+    scratch: Vec<u8>,
+}
+
+impl<R: Row> Part<R> {
+    pub(super) fn new() -> Part<R> {
+        let schema = R::schema();
+        let sources = sources_of(schema).into_iter();
+        let sources = sources.map(|source| (source, Cells::new(Kind::of(schema, source)))).collect();
+        Part { schema, rows: Vec::new(), sources, blobs: Vec::new(), scratch: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, number: RowNumber, stored: Arc<Stored<R>>) {
+        for (source, cells) in &mut self.sources {
+            let cell = |column: usize| number_of(stored.row.value(column), self.schema.columns[column].nullable);
+            match cells {
+                Cells::Words(cells) => cells.push(cell(source[0]) as u16),
+                Cells::Numbers(cells) => cells.push(cell(source[0]) as u64),
+                Cells::Wide(cells) => cells.push(cell(source[0])),
+                Cells::Bytes(cells, dictionary) => {
+                    self.scratch.clear();
+                    for &column in *source {
+                        let nullable = self.schema.columns[column].nullable;
+                        key::put_value(&mut self.scratch, stored.row.value(column), nullable);
+                    }
+                    cells.push(dictionary.number(&self.scratch));
+                }
+            }
+        }
+        stored.row.blobs(&mut |blob| self.blobs.push(*blob));
+        self.rows.push((number, stored));
+    }
+}
+
+/// Where the cells of one source are in the code of a key.
+struct Field {
+    source: usize,
+    /// The least cell, which is left out of codes.
+    low: u128,
+    bits: u32,
+}
+
+/// How the columns of a key are put together.
+pub(super) struct Layout {
+    fields: Vec<Field>,
+    pub(super) bits: u32,
+}
+
+/// The columns of all rows.
+pub(super) struct Columns {
+    schema: &'static TableSchema,
+    sources: Vec<Source>,
+    /// For each part, the cells of each source.
+    parts: Vec<(usize, Vec<Cells>)>,
+    /// For each source of bytes, the different ones in order.
+    texts: Vec<Vec<Box<[u8]>>>,
+}
+
+pub(super) type Rows<R> = Vec<(RowNumber, Arc<Stored<R>>)>;
+
+impl Columns {
+    /// The columns of these parts, and their rows.
+    pub(super) fn of<R: Row>(parts: Vec<Part<R>>) -> (Columns, Vec<Rows<R>>) {
+        let schema = R::schema();
+        let sources = sources_of(schema);
+        let (mut cells, mut rows) = (Vec::new(), Vec::new());
+        for part in parts {
+            cells.push((part.rows.len(), part.sources.into_iter().map(|(_, cells)| cells).collect()));
+            rows.push(part.rows);
+        }
+        let texts = (0..sources.len()).map(|source| rank(&mut cells, source)).collect();
+        (Columns { schema, sources, parts: cells, texts }, rows)
+    }
+
+    /// How the columns of a key of the schema are put together.
+    pub(super) fn layout(&self, key: Source) -> Layout {
+        let fields: Vec<Field> = split(self.schema, key).filter_map(|source| self.field(source)).collect();
+        let bits = fields.iter().map(|field| field.bits).sum();
+        Layout { fields, bits }
+    }
+
+    fn field(&self, source: Source) -> Option<Field> {
+        let source = self.sources.iter().position(|other| *other == source)?;
+        let spans = self.parts.iter().filter_map(|(_, cells)| cells[source].span());
+        let (low, high) = spans.reduce(|left, right| (left.0.min(right.0), left.1.max(right.1)))?;
+        Some(Field { source, low, bits: u128::BITS - (high - low).leading_zeros() })
+    }
+
+    /// The codes of a key of all rows, in the order in which they came; `None` for rows that do not count.
+    pub(super) fn codes(&self, layout: &Layout, only_where: Option<usize>) -> impl Iterator<Item = Option<u128>> {
+        let condition = only_where.and_then(|column| self.sources.iter().position(|source| *source == [column]));
+        self.parts.iter().flat_map(move |(rows, cells)| {
+            (0..*rows).map(move |row| {
+                let counts = condition.is_none_or(|condition| self.is_true(condition, cells[condition].get(row)));
+                counts.then(|| layout.code(cells, row))
+            })
+        })
+    }
+
+    fn is_true(&self, source: usize, cell: u128) -> bool {
+        cell == 1 + u128::from(self.schema.columns[self.sources[source][0]].nullable)
+    }
+
+    /// An unsigned column of all rows, for sums; null is zero.
+    pub(super) fn summands(&self, column: usize) -> impl Iterator<Item = u64> {
+        let source = self.sources.iter().position(|source| *source == [column]);
+        let schema = self.schema.columns[column];
+        self.parts.iter().flat_map(move |(rows, cells)| {
+            (0..*rows).map(move |row| {
+                let cell = source.map_or(0, |source| cells[source].get(row));
+                match value_of(cell, schema.column_type, schema.nullable) {
+                    Value::Unsigned(number) => number,
+                    _ => 0,
+                }
+            })
+        })
+    }
+
+    /// Appends the bytes of a key.
+    pub(super) fn put_key(&self, out: &mut Vec<u8>, layout: &Layout, code: u128) {
+        let mut rest = layout.bits;
+        for field in &layout.fields {
+            rest -= field.bits;
+            let cell = code.checked_shr(rest).unwrap_or(0) & u128::MAX.checked_shr(CODE_BITS - field.bits).unwrap_or(0);
+            let (source, cell) = (self.sources[field.source], field.low + cell);
+            if Kind::of(self.schema, source) == Kind::Bytes {
+                out.extend_from_slice(&self.texts[field.source][cell as usize]);
+            } else {
+                let column = &self.schema.columns[source[0]];
+                key::put_value(out, value_of(cell, column.column_type, column.nullable), column.nullable);
+            }
+        }
+    }
+}
+
+impl Layout {
+    #[inline]
+    fn code(&self, cells: &[Cells], row: usize) -> u128 {
+        self.fields.iter().fold(0, |code: u128, field| {
+            code.checked_shl(field.bits).unwrap_or(0) | (cells[field.source].get(row) - field.low)
+        })
+    }
+}
+
+/// Makes ranks of the dictionary numbers of a source in all parts; gives the byte strings in order of rank.
+fn rank(parts: &mut [(usize, Vec<Cells>)], source: usize) -> Vec<Box<[u8]>> {
+    let mut different: Vec<(Box<[u8]>, usize, u32)> = Vec::new();
+    for (part, (_, cells)) in parts.iter_mut().enumerate() {
+        if let Cells::Bytes(_, dictionary) = &mut cells[source] {
+            let numbered = std::mem::take(&mut dictionary.0);
+            different.extend(numbered.into_iter().map(|(bytes, number)| (bytes, part, number)));
+        }
+    }
+    different.sort_unstable();
+    let mut ranks: Vec<Vec<u32>> = parts.iter().map(|_| vec![0; different.len()]).collect();
+    let mut texts: Vec<Box<[u8]>> = Vec::new();
+    for (bytes, part, number) in different {
+        if texts.last() != Some(&bytes) {
+            texts.push(bytes);
+        }
+        ranks[part][number as usize] = texts.len() as u32 - 1;
+    }
+    for ((_, cells), ranks) in parts.iter_mut().zip(ranks) {
+        if let Cells::Bytes(cells, _) = &mut cells[source] {
+            cells.iter_mut().for_each(|cell| *cell = ranks[*cell as usize]);
+        }
+    }
+    texts
+}
