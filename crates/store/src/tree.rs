@@ -11,7 +11,7 @@ mod packed;
 mod separators;
 
 pub(crate) use leaves::Leaves;
-pub(crate) use packed::{Entries, High, KEY_BYTES_MAX, KeyRange, PackedMap};
+pub(crate) use packed::{Entries, High, KEY_BYTES_MAX, KeyRange, PackedBuilder, PackedMap};
 
 use separators::Separators;
 use std::sync::Arc;

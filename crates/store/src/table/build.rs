@@ -7,7 +7,7 @@ use crate::load::ReadRows;
 use crate::page::{AnyRow, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Stored};
 use crate::rollup;
 use crate::snapshot::typed;
-use crate::tree::{PackedMap, Tree};
+use crate::tree::{PackedBuilder, PackedMap, Tree};
 use crate::words::{PARTITION_BYTES, PartitionId, RowNumber, Version};
 use foldhash::HashMap;
 use rollcall_schema::{BlobReference, IndexSchema, Literal, RollupSchema, Row};
@@ -85,7 +85,7 @@ impl<R: Row> Table<R> {
     ) -> (Table<R>, Vec<BlobReference>) {
         let threads = if rows.count() < ROWS_FOR_THREADS { 1 } else { BUILD_THREADS };
         let parts = on_threads(threads, threads, |_| {
-            let mut part = Part::new();
+            let mut part = Part::new(rows.count());
             rows.take_all(&mut |number, row| part.add(number, typed(row)));
             part
         });
@@ -103,8 +103,9 @@ impl<R: Row> Table<R> {
         let (columns, rows) = Columns::of(parts);
         let mut places = number_places(&rows);
         if places.windows(2).any(|pair| pair[0].number == pair[1].number) {
-            let mut part = Part::new();
-            newest_of_each(rows).into_iter().for_each(|(number, stored)| part.add(number, stored));
+            let newest = newest_of_each(rows);
+            let mut part = Part::new(newest.len());
+            newest.into_iter().for_each(|(number, stored)| part.add(number, stored));
             return Table::of_parts(budget, threads, vec![part], version);
         }
         let partitions = table.assign_partitions(&columns, &rows, version);
@@ -152,7 +153,9 @@ impl<R: Row> Table<R> {
         let mut known: HashMap<u128, (PartitionId, i64)> = HashMap::default();
         let mut key = Vec::new();
         let mut assigned = Vec::with_capacity(rows.iter().map(Vec::len).sum());
-        for (code, (_, stored)) in columns.codes(&layout, None).flatten().zip(rows.iter().flatten()) {
+        let mut rows = rows.iter().flatten();
+        columns.each_code(&layout, None, |_, code| {
+            let Some((_, stored)) = rows.next() else { return };
             let (partition, count) = known.entry(code).or_insert_with(|| {
                 key.clear();
                 columns.put_key(&mut key, &layout, code);
@@ -166,7 +169,7 @@ impl<R: Row> Table<R> {
             });
             *count += 1;
             assigned.push(*partition);
-        }
+        });
         for (partition, count) in known.into_values() {
             self.touch(partition, count, version);
         }
@@ -200,21 +203,24 @@ fn newest_of_each<R>(rows: Vec<Rows<R>>) -> HashMap<RowNumber, Arc<Stored<R>>> {
 
 impl Located {
     fn numbers(&self) -> PackedMap {
-        let bytes: Vec<_> = self.places.iter().map(|place| (place.number.key(), place.partition.bytes())).collect();
-        PackedMap::from_sorted(PARTITION_BYTES, bytes.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+        let mut map = PackedBuilder::new(PARTITION_BYTES);
+        self.places.iter().for_each(|place| map.push(&[], &place.number.key(), &place.partition.bytes()));
+        map.finish()
     }
 
     fn index(&self, index: &IndexSchema) -> PackedMap {
         let layout = self.columns.layout(index.columns);
-        let codes = self.columns.codes(&layout, index.only_where).zip(&self.ranks);
-        let codes = codes.filter_map(|(code, rank)| Some((code?, *rank)));
         let rank_bits = usize::BITS - self.places.len().leading_zeros();
         if layout.bits + rank_bits > u64::BITS {
-            let mut codes: Vec<(u128, u32)> = codes.collect();
+            let mut codes: Vec<(u128, u32)> = Vec::with_capacity(self.places.len());
+            self.columns.each_code(&layout, index.only_where, |row, code| codes.push((code, self.ranks[row])));
             codes.sort_unstable();
             return self.pack(&layout, codes.into_iter());
         }
-        let mut codes: Vec<u64> = codes.map(|(code, rank)| (code as u64) << rank_bits | u64::from(rank)).collect();
+        let mut codes: Vec<u64> = Vec::with_capacity(self.places.len());
+        self.columns.each_code(&layout, index.only_where, |row, code| {
+            codes.push((code as u64) << rank_bits | u64::from(self.ranks[row]));
+        });
         codes.sort_unstable();
         let rank = |code: u64| (code & !(u64::MAX << rank_bits)) as u32;
         self.pack(&layout, codes.into_iter().map(|code| (u128::from(code >> rank_bits), rank(code))))
@@ -223,7 +229,7 @@ impl Located {
     /// The index with these entries, which are in order: codes of its columns, and ranks.
     fn pack(&self, layout: &Layout, entries: impl Iterator<Item = (u128, u32)>) -> PackedMap {
         let (mut columns, mut last) = (Vec::new(), None);
-        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let mut map = PackedBuilder::new(PARTITION_BYTES);
         for (code, rank) in entries {
             if last != Some(code) {
                 columns.clear();
@@ -231,54 +237,45 @@ impl Located {
                 last = Some(code);
             }
             let place = &self.places[rank as usize];
-            bytes.extend_from_slice(&columns);
-            bytes.extend_from_slice(&place.number.key());
-            bytes.extend_from_slice(&place.partition.bytes());
-            ends.push(bytes.len());
+            map.push(&columns, &place.number.key(), &place.partition.bytes());
         }
-        let mut start = 0;
-        let entries = ends.iter().map(|end| {
-            let entry = &bytes[start..*end];
-            start = *end;
-            entry.split_at(entry.len() - PARTITION_BYTES)
-        });
-        PackedMap::from_sorted(PARTITION_BYTES, entries)
+        map.finish()
     }
 
     fn rollup(&self, rollup: &RollupSchema) -> PackedMap {
         let layout = self.columns.layout(rollup.key);
         let width = 1 + rollup.sums.len();
-        let mut groups: HashMap<(u128, PartitionId), usize> = HashMap::default();
+        let mut groups: HashMap<(u128, PartitionId), u32> = HashMap::default();
         let mut totals: Vec<u64> = Vec::new();
-        // Which group a row is of, so that each sum is a walk along one column.
-        let of_row = |(code, partition): (Option<u128>, &PartitionId)| {
-            let next = groups.len();
-            let group = *groups.entry((code?, *partition)).or_insert(next);
-            totals.resize(totals.len().max((group + 1) * width), 0);
-            totals[group * width] += 1;
-            Some(group as u32)
-        };
-        let group_of: Vec<Option<u32>> =
-            self.columns.codes(&layout, rollup.only_where).zip(&self.partitions).map(of_row).collect();
+        // Which group each row is of, so that each sum is a walk along one column.
+        let mut group_of = vec![u32::MAX; self.places.len()];
+        self.columns.each_code(&layout, rollup.only_where, |row, code| {
+            let next = groups.len() as u32;
+            let group = *groups.entry((code, self.partitions[row])).or_insert(next);
+            group_of[row] = group;
+            totals.resize(totals.len().max((group as usize + 1) * width), 0);
+            totals[group as usize * width] += 1;
+        });
         for (sum, column) in rollup.sums.iter().enumerate() {
-            for (group, number) in group_of.iter().zip(self.columns.summands(*column)) {
-                if let Some(group) = group {
-                    let total = &mut totals[*group as usize * width + 1 + sum];
+            self.columns.each_summand(*column, |row, number| {
+                if let Some(total) = totals.get_mut(group_of[row] as usize * width + 1 + sum) {
                     *total = total.wrapping_add(number);
                 }
-            }
+            });
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_unstable();
-        let entry = |((code, partition), group): ((u128, PartitionId), usize)| {
-            let mut key = Vec::new();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut map = PackedBuilder::new(rollup::width(rollup));
+        for ((code, partition), group) in groups {
+            key.clear();
             self.columns.put_key(&mut key, &layout, code);
-            key.extend_from_slice(&partition.bytes());
-            let totals = &totals[group * width..(group + 1) * width];
-            (key, totals.iter().flat_map(|total| total.to_le_bytes()).collect::<Vec<u8>>())
-        };
-        let entries: Vec<_> = groups.into_iter().map(entry).collect();
-        PackedMap::from_sorted(rollup::width(rollup), entries.iter().map(|(key, value)| (&key[..], &value[..])))
+            value.clear();
+            let totals = &totals[group as usize * width..][..width];
+            totals.iter().for_each(|total| value.extend_from_slice(&total.to_le_bytes()));
+            map.push(&key, &partition.bytes(), &value);
+        }
+        map.finish()
     }
 
     /// The pages, and the bytes of all rows.

@@ -105,20 +105,51 @@ fn split(schema: &TableSchema, key: Source) -> impl Iterator<Item = Source> {
     key.chunks(if bits <= CODE_BITS { 1 } else { key.len() })
 }
 
-/// Different byte strings, numbered as they come.
-#[derive(Default)]
-struct Dictionary(HashMap<Box<[u8]>, u32>);
+/// How many texts a dictionary knows by where they lie.
+const ADDRESSES: usize = 1024;
+
+/// Different key forms, numbered as they come.
+struct Dictionary {
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// Rows share their names, so most texts were met before at the same place: address, length and number of some of them.
+    met: Vec<(usize, usize, u32)>,
+    scratch: Vec<u8>,
+}
 
 impl Dictionary {
-    fn number(&mut self, bytes: &[u8]) -> u32 {
-        match self.0.get(bytes) {
+    fn new() -> Dictionary {
+        Dictionary { numbers: HashMap::default(), met: vec![(0, 0, 0); ADDRESSES], scratch: Vec::new() }
+    }
+
+    /// The number of the key form of these values of a row, which must stay where it is as long as more are added.
+    fn number<R: Row>(&mut self, schema: &TableSchema, source: Source, row: &R) -> u32 {
+        let place = match source {
+            [column] if let Value::Text(text) = row.value(*column) => Some((text.as_ptr().addr(), text.len())),
+            _ => None,
+        };
+        let slot = place.map(|(address, _)| (address / 16) % ADDRESSES);
+        if let (Some((address, length)), Some(slot)) = (place, slot)
+            && let (met, of_length, number) = self.met[slot]
+            && (met, of_length) == (address, length)
+        {
+            return number;
+        }
+        self.scratch.clear();
+        for &column in source {
+            key::put_value(&mut self.scratch, row.value(column), schema.columns[column].nullable);
+        }
+        let number = match self.numbers.get(&*self.scratch) {
             Some(number) => *number,
             None => {
-                let number = self.0.len() as u32;
-                self.0.insert(bytes.into(), number);
+                let number = self.numbers.len() as u32;
+                self.numbers.insert(self.scratch.as_slice().into(), number);
                 number
             }
+        };
+        if let (Some((address, length)), Some(slot)) = (place, slot) {
+            self.met[slot] = (address, length, number);
         }
+        number
     }
 }
 
@@ -132,12 +163,12 @@ enum Cells {
 }
 
 impl Cells {
-    fn new(kind: Kind) -> Cells {
+    fn new(kind: Kind, rows: usize) -> Cells {
         match kind {
-            Kind::Word => Cells::Words(Vec::new()),
-            Kind::Number => Cells::Numbers(Vec::new()),
-            Kind::Wide => Cells::Wide(Vec::new()),
-            Kind::Bytes => Cells::Bytes(Vec::new(), Dictionary::default()),
+            Kind::Word => Cells::Words(Vec::with_capacity(rows)),
+            Kind::Number => Cells::Numbers(Vec::with_capacity(rows)),
+            Kind::Wide => Cells::Wide(Vec::with_capacity(rows)),
+            Kind::Bytes => Cells::Bytes(Vec::with_capacity(rows), Dictionary::new()),
         }
     }
 
@@ -172,15 +203,15 @@ pub(super) struct Part<R> {
     sources: Vec<(Source, Cells)>,
     /// The blobs that the rows name.
     pub(super) blobs: Vec<BlobReference>,
-    scratch: Vec<u8>,
 }
 
 impl<R: Row> Part<R> {
-    pub(super) fn new() -> Part<R> {
+    /// A part with room for so many rows: none of its arrays is copied because it grew, and room that is not used is never touched.
+    pub(super) fn new(rows: usize) -> Part<R> {
         let schema = R::schema();
         let sources = sources_of(schema).into_iter();
-        let sources = sources.map(|source| (source, Cells::new(Kind::of(schema, source)))).collect();
-        Part { schema, rows: Vec::new(), sources, blobs: Vec::new(), scratch: Vec::new() }
+        let sources = sources.map(|source| (source, Cells::new(Kind::of(schema, source), rows))).collect();
+        Part { schema, rows: Vec::with_capacity(rows), sources, blobs: Vec::new() }
     }
 
     pub(super) fn add(&mut self, number: RowNumber, stored: Arc<Stored<R>>) {
@@ -190,14 +221,7 @@ impl<R: Row> Part<R> {
                 Cells::Words(cells) => cells.push(cell(source[0]) as u16),
                 Cells::Numbers(cells) => cells.push(cell(source[0]) as u64),
                 Cells::Wide(cells) => cells.push(cell(source[0])),
-                Cells::Bytes(cells, dictionary) => {
-                    self.scratch.clear();
-                    for &column in *source {
-                        let nullable = self.schema.columns[column].nullable;
-                        key::put_value(&mut self.scratch, stored.row.value(column), nullable);
-                    }
-                    cells.push(dictionary.number(&self.scratch));
-                }
+                Cells::Bytes(cells, dictionary) => cells.push(dictionary.number(self.schema, source, &stored.row)),
             }
         }
         stored.row.blobs(&mut |blob| self.blobs.push(*blob));
@@ -259,34 +283,37 @@ impl Columns {
         Some(Field { source, low, bits: u128::BITS - (high - low).leading_zeros() })
     }
 
-    /// The codes of a key of all rows, in the order in which they came; `None` for rows that do not count.
-    pub(super) fn codes(&self, layout: &Layout, only_where: Option<usize>) -> impl Iterator<Item = Option<u128>> {
+    /// Calls `visit` with each row that counts, by its place in the order in which rows came, and with the code of its key.
+    pub(super) fn each_code(&self, layout: &Layout, only_where: Option<usize>, mut visit: impl FnMut(usize, u128)) {
         let condition = only_where.and_then(|column| self.sources.iter().position(|source| *source == [column]));
-        self.parts.iter().flat_map(move |(rows, cells)| {
-            (0..*rows).map(move |row| {
-                let counts = condition.is_none_or(|condition| self.is_true(condition, cells[condition].get(row)));
-                counts.then(|| layout.code(cells, row))
-            })
-        })
+        let mut before = 0;
+        for (rows, cells) in &self.parts {
+            for row in 0..*rows {
+                if condition.is_none_or(|condition| self.is_true(condition, cells[condition].get(row))) {
+                    visit(before + row, layout.code(cells, row));
+                }
+            }
+            before += rows;
+        }
     }
 
     fn is_true(&self, source: usize, cell: u128) -> bool {
         cell == 1 + u128::from(self.schema.columns[self.sources[source][0]].nullable)
     }
 
-    /// An unsigned column of all rows, for sums; null is zero.
-    pub(super) fn summands(&self, column: usize) -> impl Iterator<Item = u64> {
-        let source = self.sources.iter().position(|source| *source == [column]);
+    /// Calls `visit` with each row and what it adds to the sum of an unsigned column; null adds nothing.
+    pub(super) fn each_summand(&self, column: usize, mut visit: impl FnMut(usize, u64)) {
+        let Some(source) = self.sources.iter().position(|source| *source == [column]) else { return };
         let schema = self.schema.columns[column];
-        self.parts.iter().flat_map(move |(rows, cells)| {
-            (0..*rows).map(move |row| {
-                let cell = source.map_or(0, |source| cells[source].get(row));
-                match value_of(cell, schema.column_type, schema.nullable) {
-                    Value::Unsigned(number) => number,
-                    _ => 0,
+        let mut before = 0;
+        for (rows, cells) in &self.parts {
+            for row in 0..*rows {
+                if let Value::Unsigned(number) = value_of(cells[source].get(row), schema.column_type, schema.nullable) {
+                    visit(before + row, number);
                 }
-            })
-        })
+            }
+            before += rows;
+        }
     }
 
     /// Appends the bytes of a key.
@@ -320,7 +347,7 @@ fn rank(parts: &mut [(usize, Vec<Cells>)], source: usize) -> Vec<Box<[u8]>> {
     let mut different: Vec<(Box<[u8]>, usize, u32)> = Vec::new();
     for (part, (_, cells)) in parts.iter_mut().enumerate() {
         if let Cells::Bytes(_, dictionary) = &mut cells[source] {
-            let numbered = std::mem::take(&mut dictionary.0);
+            let numbered = std::mem::take(&mut dictionary.numbers);
             different.extend(numbered.into_iter().map(|(bytes, number)| (bytes, part, number)));
         }
     }

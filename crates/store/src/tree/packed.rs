@@ -10,6 +10,10 @@
 //! search counts the heads, which lie side by side in two or three cache lines, and seldom looks at more than one entry. Copying a leaf is one `memcpy` and touches no reference count, so a change to an
 //! index costs little more than the bytes of one leaf and of the inner nodes above it.
 
+mod bulk;
+
+pub(crate) use bulk::PackedBuilder;
+
 use super::order::Probe;
 use super::{Edit, Leaf, Leaves, Tree};
 use std::cell::RefCell;
@@ -378,35 +382,6 @@ pub(crate) struct PackedMap {
 impl PackedMap {
     pub(crate) fn new(width: usize) -> PackedMap {
         PackedMap { tree: Tree::default(), width, length: 0, replaced: 0 }
-    }
-
-    /// A map of these entries, which are in order without duplicates. Keys lie one behind the other in `keys`, ending at `ends`.
-    pub(crate) fn from_sorted<'a>(width: usize, entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> PackedMap {
-        let mut leaves: Vec<(Vec<u8>, Packed)> = Vec::new();
-        let mut group: Vec<(&[u8], &[u8])> = Vec::new();
-        let (mut bytes, mut length) = (0, 0);
-        let mut last_key: &[u8] = &[];
-        let mut flush = |group: &mut Vec<(&'a [u8], &'a [u8])>, last_key: &mut &'a [u8]| {
-            if let Some((first, _)) = group.first() {
-                leaves.push((separator(last_key, first), Packed::build(group, width)));
-                *last_key = group[group.len() - 1].0;
-                group.clear();
-            }
-        };
-        for (key, value) in entries {
-            // The prefix is not known before the leaf is full: what the first and the newest key share is a good guess.
-            let common =
-                group.first().map_or(0, |(first, _)| first.iter().zip(key).take_while(|(l, r)| l == r).count());
-            bytes += key.len() + value.len() + 4 - common.min(key.len().saturating_sub(TAIL_BYTES));
-            if bytes > LEAF_BYTES_BULK {
-                flush(&mut group, &mut last_key);
-                bytes = key.len() + value.len() + 4;
-            }
-            group.push((key, value));
-            length += 1;
-        }
-        flush(&mut group, &mut last_key);
-        PackedMap { tree: Tree::from_leaves(leaves), width, length, replaced: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
