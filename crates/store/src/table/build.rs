@@ -23,6 +23,14 @@ const BUILD_THREADS: usize = 2;
 /// A table of fewer rows is built by one thread: another would start too late to be of use.
 const ROWS_FOR_THREADS: usize = 8 * 1024;
 
+/// Fewer values than this are sorted without buckets.
+const ROWS_FOR_BUCKETS: usize = 16 * BUCKETS;
+
+/// Bits of the number of a bucket.
+const BUCKET_BITS: u32 = 11;
+
+const BUCKETS: usize = 1 << BUCKET_BITS;
+
 /// Calls `work` with every number below `count`, on several threads; gives what it made, in order.
 fn on_threads<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
@@ -51,23 +59,40 @@ fn on_threads<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T +
     made.into_iter().map(|(_, made)| made).collect()
 }
 
-/// Where a row is. A list of places is in order of row numbers, and the position in it is the row's rank.
-#[derive(Clone, Copy)]
-struct Place {
-    number: RowNumber,
-    partition: PartitionId,
-    /// How many rows came before it.
-    arrival: u32,
+/// The values in order. Many are first put into buckets, which must be in the order of the values: each then fits into the nearest cache while it is
+/// sorted.
+fn sorted<T: Copy + Default + Ord>(mut values: Vec<T>, bucket: impl Fn(&T) -> usize) -> Vec<T> {
+    if values.len() < ROWS_FOR_BUCKETS {
+        values.sort_unstable();
+        return values;
+    }
+    let mut ends = vec![0; BUCKETS + 1];
+    values.iter().for_each(|value| ends[bucket(value) + 1] += 1);
+    (0..BUCKETS).for_each(|bucket| ends[bucket + 1] += ends[bucket]);
+    let mut buckets = vec![T::default(); values.len()];
+    for value in &values {
+        let end = &mut ends[bucket(value)];
+        buckets[*end] = *value;
+        *end += 1;
+    }
+    // What was where each bucket starts is now where it ends.
+    let mut start = 0;
+    for end in &ends[..BUCKETS] {
+        buckets[start..*end].sort_unstable();
+        start = *end;
+    }
+    buckets
 }
 
-/// All that indexes, rollups and pages are made of.
+/// All that indexes, rollups and pages are made of. A row is known by how many came before it.
 struct Located {
     columns: Columns,
-    /// In order of row numbers.
-    places: Vec<Place>,
-    /// The rank of each row, and its partition, in the order in which rows came.
-    ranks: Vec<u32>,
+    numbers: Vec<RowNumber>,
     partitions: Vec<PartitionId>,
+    /// The least number, which is left out of codes, and how many bits the rest of a number and a partition take.
+    low: u64,
+    number_bits: u32,
+    partition_bits: u32,
 }
 
 enum Built<R: Row> {
@@ -101,20 +126,18 @@ impl<R: Row> Table<R> {
         let mut table = Table::new(budget);
         let blobs = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.blobs)).collect();
         let (columns, rows) = Columns::of(parts);
-        let mut places = number_places(&rows);
-        if places.windows(2).any(|pair| pair[0].number == pair[1].number) {
+        let numbers: Vec<RowNumber> = rows.iter().flatten().map(|(number, _)| *number).collect();
+        let (low, high) = (numbers.iter().min().map_or(0, |low| low.0), numbers.iter().max().map_or(0, |high| high.0));
+        if is_any_twice(&numbers, low, high) {
             let newest = newest_of_each(rows);
             let mut part = Part::new(newest.len());
             newest.into_iter().for_each(|(number, stored)| part.add(number, stored));
             return Table::of_parts(budget, threads, vec![part], version);
         }
         let partitions = table.assign_partitions(&columns, &rows, version);
-        let mut ranks = vec![0; places.len()];
-        for (rank, place) in places.iter_mut().enumerate() {
-            ranks[place.arrival as usize] = rank as u32;
-            place.partition = partitions[place.arrival as usize];
-        }
-        let located = Located { columns, places, ranks, partitions };
+        let bits = |greatest: u64| u64::BITS - greatest.leading_zeros();
+        let partition_bits = bits(partitions.iter().max().map_or(0, |partition| u64::from(partition.0)));
+        let located = Located { columns, numbers, partitions, low, number_bits: bits(high - low), partition_bits };
         table.build_all(threads, &located, rows);
         (table, blobs)
     }
@@ -124,15 +147,19 @@ impl<R: Row> Table<R> {
         let (schema, budget) = (self.schema, &self.budget);
         let (indexes, rollups) = (schema.indexes.len(), schema.rollups.len());
         let rows = Mutex::new(rows);
-        let built = on_threads(threads, 2 + indexes + rollups, |job| match job.checked_sub(2) {
-            None if job == 0 => {
+        let built = on_threads(threads, 2 + indexes + rollups, |job| match job.checked_sub(1) {
+            None => {
                 let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
                 let (directory, bytes) = located.directory(budget, rows);
                 Built::Directory(directory, bytes)
             }
-            None => Built::Map(located.numbers()),
-            Some(index) if index < indexes => Built::Map(located.index(&schema.indexes[index])),
-            Some(rollup) => Built::Map(located.rollup(&schema.rollups[rollup - indexes])),
+            Some(index) if index < indexes => {
+                let IndexSchema { columns, only_where, .. } = schema.indexes[index];
+                Built::Map(located.index(columns, only_where))
+            }
+            // From row numbers to partitions: an index of no columns.
+            Some(index) if index == indexes => Built::Map(located.index(&[], None)),
+            Some(rollup) => Built::Map(located.rollup(&schema.rollups[rollup - indexes - 1])),
         });
         let mut maps = Vec::new();
         for built in built {
@@ -141,53 +168,63 @@ impl<R: Row> Table<R> {
                 Built::Map(map) => maps.push(map),
             }
         }
-        self.rollups = maps.split_off(1 + indexes);
-        self.indexes = maps.split_off(1);
+        self.rollups = maps.split_off(indexes + 1);
         self.numbers = maps.pop().unwrap_or_else(|| PackedMap::new(PARTITION_BYTES));
+        self.indexes = maps;
     }
 
     /// The partition of each row, in the order in which they came.
     fn assign_partitions(&mut self, columns: &Columns, rows: &[Rows<R>], version: Version) -> Vec<PartitionId> {
         let schema = self.schema;
         let layout = columns.layout(schema.partition);
-        let mut known: HashMap<u128, (PartitionId, i64)> = HashMap::default();
-        let mut key = Vec::new();
-        let mut assigned = Vec::with_capacity(rows.iter().map(Vec::len).sum());
-        let mut rows = rows.iter().flatten();
-        columns.each_code(&layout, None, |_, code| {
-            let Some((_, stored)) = rows.next() else { return };
-            let (partition, count) = known.entry(code).or_insert_with(|| {
-                key.clear();
-                columns.put_key(&mut key, &layout, code);
-                let values = || {
-                    let literal =
-                        |column: &usize| Literal::from_value(stored.row.value(*column)).unwrap_or(Literal::Null);
-                    schema.partition.iter().map(literal).collect()
-                };
-                // These rows were in a table before, which had numbers for all of their partitions.
-                (self.partitions.at_key(&key, values, version).unwrap_or(PartitionId::MAX), 0)
-            });
-            *count += 1;
-            assigned.push(*partition);
+        let mut known: HashMap<u128, PartitionId> = HashMap::default();
+        let (mut key, mut last) = (Vec::new(), None);
+        let mut assigned: Vec<PartitionId> = Vec::with_capacity(rows.iter().map(Vec::len).sum());
+        columns.each_code(&layout, None, |row, code| {
+            // Rows of one partition mostly come one behind the other.
+            let partition = match last {
+                Some((same, partition)) if same == code => partition,
+                _ => *known.entry(code).or_insert_with(|| {
+                    key.clear();
+                    columns.put_key(&mut key, &layout, code);
+                    let values = || schema.partition.iter().map(|column| literal(rows, row, *column)).collect();
+                    // These rows were in a table before, which had numbers for all of their partitions.
+                    self.partitions.at_key(&key, values, version).unwrap_or(PartitionId::MAX)
+                }),
+            };
+            last = Some((code, partition));
+            assigned.push(partition);
         });
-        for (partition, count) in known.into_values() {
-            self.touch(partition, count, version);
+        let mut counts: HashMap<PartitionId, i64> = HashMap::default();
+        for same in assigned.chunk_by(|left, right| left == right) {
+            *counts.entry(same[0]).or_default() += same.len() as i64;
         }
+        counts.into_iter().for_each(|(partition, count)| self.touch(partition, count, version));
         assigned
     }
 }
 
-/// All rows in order of their numbers; their partitions are not known yet.
-fn number_places<R>(rows: &[Rows<R>]) -> Vec<Place> {
-    let numbers = rows.iter().flatten().enumerate();
-    let place = |(arrival, (number, _)): (usize, &(RowNumber, _))| Place {
-        number: *number,
-        partition: PartitionId(0),
-        arrival: arrival as u32,
-    };
-    let mut places: Vec<Place> = numbers.map(place).collect();
-    places.sort_unstable_by_key(|place| place.number);
-    places
+/// A column of one of the rows.
+fn literal<R: Row>(rows: &[Rows<R>], row: usize, column: usize) -> Literal<'static> {
+    let found = rows.iter().flatten().nth(row);
+    found.and_then(|(_, stored)| Literal::from_value(stored.row.value(column))).unwrap_or(Literal::Null)
+}
+
+/// Whether a number comes twice, `low` and `high` being the least and the greatest.
+fn is_any_twice(numbers: &[RowNumber], low: u64, high: u64) -> bool {
+    let words = (high - low) / 64 + 1;
+    if words > numbers.len() as u64 {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        return numbers.windows(2).any(|pair| pair[0] == pair[1]);
+    }
+    let mut met = vec![0u64; words as usize];
+    numbers.iter().any(|number| {
+        let (word, bit) = ((number.0 - low) / 64, 1 << (number.0 - low) % 64);
+        let before = met[word as usize];
+        met[word as usize] |= bit;
+        before & bit != 0
+    })
 }
 
 /// The rows, each number once: the newest of those that came twice, as when a chunk was read twice.
@@ -202,44 +239,48 @@ fn newest_of_each<R>(rows: Vec<Rows<R>>) -> HashMap<RowNumber, Arc<Stored<R>>> {
 }
 
 impl Located {
-    fn numbers(&self) -> PackedMap {
-        let mut map = PackedBuilder::new(PARTITION_BYTES);
-        self.places.iter().for_each(|place| map.push(&[], &place.number.key(), &place.partition.bytes()));
-        map.finish()
-    }
-
-    fn index(&self, index: &IndexSchema) -> PackedMap {
-        let layout = self.columns.layout(index.columns);
-        let rank_bits = usize::BITS - self.places.len().leading_zeros();
-        if layout.bits + rank_bits > u64::BITS {
-            let mut codes: Vec<(u128, u32)> = Vec::with_capacity(self.places.len());
-            self.columns.each_code(&layout, index.only_where, |row, code| codes.push((code, self.ranks[row])));
-            codes.sort_unstable();
-            return self.pack(&layout, codes.into_iter());
+    fn index(&self, columns: &'static [usize], only_where: Option<usize>) -> PackedMap {
+        let layout = self.columns.layout(columns);
+        let row_bits = self.number_bits + self.partition_bits;
+        let bits = layout.bits + row_bits;
+        if bits > u64::BITS {
+            return self.index_of_long_keys(&layout, only_where);
         }
-        let mut codes: Vec<u64> = Vec::with_capacity(self.places.len());
-        self.columns.each_code(&layout, index.only_where, |row, code| {
-            codes.push((code as u64) << rank_bits | u64::from(self.ranks[row]));
+        // All of an entry is in one number.
+        let mut codes: Vec<u64> = Vec::with_capacity(self.numbers.len());
+        self.columns.each_code(&layout, only_where, |row, code| {
+            let row = (self.numbers[row].0 - self.low) << self.partition_bits | u64::from(self.partitions[row].0);
+            codes.push((code as u64).checked_shl(row_bits).unwrap_or(0) | row);
         });
-        codes.sort_unstable();
-        let rank = |code: u64| (code & !(u64::MAX << rank_bits)) as u32;
-        self.pack(&layout, codes.into_iter().map(|code| (u128::from(code >> rank_bits), rank(code))))
+        let mut index = IndexBuilder::new(&self.columns, &layout);
+        for code in sorted(codes, |code| (code >> bits.saturating_sub(BUCKET_BITS)) as usize) {
+            let number = (code >> self.partition_bits) & low_bits(self.number_bits);
+            let partition = code & low_bits(self.partition_bits);
+            let columns = code.checked_shr(row_bits).unwrap_or(0);
+            index.push(u128::from(columns), RowNumber(self.low + number), PartitionId(partition as u32));
+        }
+        index.map.finish()
     }
 
-    /// The index with these entries, which are in order: codes of its columns, and ranks.
-    fn pack(&self, layout: &Layout, entries: impl Iterator<Item = (u128, u32)>) -> PackedMap {
-        let (mut columns, mut last) = (Vec::new(), None);
-        let mut map = PackedBuilder::new(PARTITION_BYTES);
-        for (code, rank) in entries {
-            if last != Some(code) {
-                columns.clear();
-                self.columns.put_key(&mut columns, layout, code);
-                last = Some(code);
-            }
-            let place = &self.places[rank as usize];
-            map.push(&columns, &place.number.key(), &place.partition.bytes());
+    fn index_of_long_keys(&self, layout: &Layout, only_where: Option<usize>) -> PackedMap {
+        // The first bits of a key decide nearly always.
+        let mut heads: Vec<(u64, u32)> = Vec::with_capacity(self.numbers.len());
+        self.columns.each_code(layout, only_where, |row, code| {
+            let head = code.checked_shl(u128::BITS - layout.bits).unwrap_or(0) >> u64::BITS;
+            heads.push((head as u64, row as u32));
+        });
+        let mut heads = sorted(heads, |(head, _)| (head >> (u64::BITS - BUCKET_BITS)) as usize);
+        for same in heads.chunk_by_mut(|left, right| left.0 == right.0).filter(|same| same.len() > 1) {
+            same.sort_unstable_by_key(|(_, row)| {
+                (self.columns.code_of(layout, *row as usize), self.numbers[*row as usize])
+            });
         }
-        map.finish()
+        let mut index = IndexBuilder::new(&self.columns, layout);
+        for (_, row) in heads {
+            let row = row as usize;
+            index.push(self.columns.code_of(layout, row), self.numbers[row], self.partitions[row]);
+        }
+        index.map.finish()
     }
 
     fn rollup(&self, rollup: &RollupSchema) -> PackedMap {
@@ -248,7 +289,7 @@ impl Located {
         let mut groups: HashMap<(u128, PartitionId), u32> = HashMap::default();
         let mut totals: Vec<u64> = Vec::new();
         // Which group each row is of, so that each sum is a walk along one column.
-        let mut group_of = vec![u32::MAX; self.places.len()];
+        let mut group_of = vec![u32::MAX; self.numbers.len()];
         self.columns.each_code(&layout, rollup.only_where, |row, code| {
             let next = groups.len() as u32;
             let group = *groups.entry((code, self.partitions[row])).or_insert(next);
@@ -282,18 +323,47 @@ impl Located {
     fn directory<R: Row>(&self, budget: &Arc<EncodingBudget>, rows: Vec<Rows<R>>) -> (Tree<Arc<Page<R>>>, usize) {
         let mut rows: Vec<Option<Arc<Stored<R>>>> =
             rows.into_iter().flatten().map(|(_, stored)| Some(stored)).collect();
-        let of_row = |(partition, rank): (&PartitionId, &u32)| u64::from(partition.0) << 32 | u64::from(*rank);
-        let mut order: Vec<u64> = self.partitions.iter().zip(&self.ranks).map(of_row).collect();
-        order.sort_unstable();
+        let rows_of_pages = self.partitions.iter().zip(&self.numbers).enumerate();
+        let order = rows_of_pages.map(|(row, (partition, number))| (partition.0, number.0, row as u32)).collect();
+        let bucket = |partition: u32| ((u64::from(partition) << BUCKET_BITS) >> self.partition_bits) as usize;
         let (leaves, group) = (Vec::new(), Vec::new());
         let mut pages = Pages { budget, leaves, group, partition: None, starts: true, bytes: 0, all_bytes: 0 };
-        for code in order {
-            let place = &self.places[code as u32 as usize];
-            if let Some(stored) = rows[place.arrival as usize].take() {
-                pages.add(place.partition, place.number, stored);
+        for (partition, number, row) in sorted(order, |(partition, _, _)| bucket(*partition)) {
+            if let Some(stored) = rows[row as usize].take() {
+                pages.add(PartitionId(partition), RowNumber(number), stored);
             }
         }
         pages.finish()
+    }
+}
+
+/// The lowest bits of a number.
+fn low_bits(count: u32) -> u64 {
+    u64::MAX.checked_shr(u64::BITS - count).unwrap_or(0)
+}
+
+/// An index that is being made of entries that come in order.
+struct IndexBuilder<'c> {
+    columns: &'c Columns,
+    layout: &'c Layout,
+    map: PackedBuilder,
+    /// The code and the bytes of the columns of the last entry: the next one often has the same.
+    code: Option<u128>,
+    bytes: Vec<u8>,
+}
+
+impl<'c> IndexBuilder<'c> {
+    fn new(columns: &'c Columns, layout: &'c Layout) -> IndexBuilder<'c> {
+        IndexBuilder { columns, layout, map: PackedBuilder::new(PARTITION_BYTES), code: None, bytes: Vec::new() }
+    }
+
+    fn push(&mut self, code: u128, number: RowNumber, partition: PartitionId) {
+        if self.code != Some(code) {
+            self.bytes.clear();
+            self.columns.put_key(&mut self.bytes, self.layout, code);
+            self.code = Some(code);
+        }
+        self.map.push(&self.bytes, &number.key(), &partition.bytes());
     }
 }
 
