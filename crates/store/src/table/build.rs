@@ -61,7 +61,7 @@ fn on_threads<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T +
 
 /// The values in order. Many are first put into buckets, which must be in the order of the values: each then fits into the nearest cache while it is
 /// sorted.
-fn sorted<T: Copy + Default + Ord>(mut values: Vec<T>, bucket: impl Fn(&T) -> usize) -> Vec<T> {
+fn sorted<T: Copy + Ord>(mut values: Vec<T>, bucket: impl Fn(&T) -> usize) -> Vec<T> {
     if values.len() < ROWS_FOR_BUCKETS {
         values.sort_unstable();
         return values;
@@ -69,7 +69,7 @@ fn sorted<T: Copy + Default + Ord>(mut values: Vec<T>, bucket: impl Fn(&T) -> us
     let mut ends = vec![0; BUCKETS + 1];
     values.iter().for_each(|value| ends[bucket(value) + 1] += 1);
     (0..BUCKETS).for_each(|bucket| ends[bucket + 1] += ends[bucket]);
-    let mut buckets = vec![T::default(); values.len()];
+    let mut buckets = values.clone();
     for value in &values {
         let end = &mut ends[bucket(value)];
         buckets[*end] = *value;
@@ -263,22 +263,14 @@ impl Located {
     }
 
     fn index_of_long_keys(&self, layout: &Layout, only_where: Option<usize>) -> PackedMap {
-        // The first bits of a key decide nearly always.
-        let mut heads: Vec<(u64, u32)> = Vec::with_capacity(self.numbers.len());
+        let mut entries: Vec<(u128, RowNumber, PartitionId)> = Vec::with_capacity(self.numbers.len());
         self.columns.each_code(layout, only_where, |row, code| {
-            let head = code.checked_shl(u128::BITS - layout.bits).unwrap_or(0) >> u64::BITS;
-            heads.push((head as u64, row as u32));
+            entries.push((code, self.numbers[row], self.partitions[row]));
         });
-        let mut heads = sorted(heads, |(head, _)| (head >> (u64::BITS - BUCKET_BITS)) as usize);
-        for same in heads.chunk_by_mut(|left, right| left.0 == right.0).filter(|same| same.len() > 1) {
-            same.sort_unstable_by_key(|(_, row)| {
-                (self.columns.code_of(layout, *row as usize), self.numbers[*row as usize])
-            });
-        }
         let mut index = IndexBuilder::new(&self.columns, layout);
-        for (_, row) in heads {
-            let row = row as usize;
-            index.push(self.columns.code_of(layout, row), self.numbers[row], self.partitions[row]);
+        let bucket = |code: &u128| (code >> layout.bits.saturating_sub(BUCKET_BITS)) as usize;
+        for (code, number, partition) in sorted(entries, |(code, ..)| bucket(code)) {
+            index.push(code, number, partition);
         }
         index.map.finish()
     }
