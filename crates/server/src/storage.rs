@@ -137,3 +137,6 @@ impl Reading<'_> {
         StorageError::Content { place, folder: self.folder.to_owned(), source }
     }
 }
+
+#[cfg(test)]
+mod tests;

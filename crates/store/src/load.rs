@@ -213,6 +213,12 @@ impl ReadRows {
         ReadRows { runs: Mutex::new(runs), count, replaced }
     }
 
+    /// Rows of a checkpoint and of nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_runs(runs: Vec<Rows>) -> ReadRows {
+        ReadRows::of(TableRows { runs: Mutex::new(runs), after: Mutex::default() })
+    }
+
     /// How many there are at most.
     pub(crate) fn count(&self) -> usize {
         self.count

@@ -387,6 +387,26 @@ fn rows_that_do_not_fit_are_errors() {
 }
 
 #[test]
+fn a_broken_record_is_refused_though_a_later_one_changes_its_rows_again() {
+    let mut world = World::new(StoreLimits::default());
+    let number = world.change(|both| both.insert(Item::named("a")));
+    world.change(|both| both.update(number.0, Item::named("b")));
+    let [first, second] = &world.records[..] else { panic!("a record each") };
+    let loader = all_tables(StoreLimits::default()).load();
+    let mut reader = loader.reader();
+    assert_eq!(reader.record(second), Ok(()));
+    // The row's own bytes, which are the last of the record, are broken; then the record itself.
+    let name = first.iter().rposition(|byte| *byte == b'a').unwrap();
+    let mut bytes = first.clone();
+    bytes[name] = 0xff;
+    assert!(matches!(reader.record(&bytes), Err(RecordError::Row(_))));
+    assert!(matches!(reader.record(&first[..first.len() - 1]), Err(RecordError::Broken { .. })));
+    assert_eq!(reader.record(first), Ok(()));
+    let (store, _) = loader.finish(Version(0));
+    assert_eq!(store.snapshot().table::<Item>().get(RowNumber(1)).unwrap().row().name, "b".into());
+}
+
+#[test]
 fn a_chunk_that_is_read_twice_gives_each_row_once() {
     let world = small_store();
     let mut twice = chunks(&world.snapshot());

@@ -399,3 +399,6 @@ impl<R: Row> Pages<'_, R> {
         (Tree::from_leaves(self.leaves), self.all_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -336,9 +336,11 @@ impl Columns {
 impl Layout {
     #[inline]
     fn code(&self, cells: &[Cells], row: usize) -> u128 {
-        self.fields.iter().fold(0, |code: u128, field| {
-            code.checked_shl(field.bits).unwrap_or(0) | (cells[field.source].get(row) - field.low)
-        })
+        let mut code: u128 = 0;
+        for field in &self.fields {
+            code = code.checked_shl(field.bits).unwrap_or(0) | (cells[field.source].get(row) - field.low);
+        }
+        code
     }
 }
 
