@@ -403,7 +403,7 @@ fn a_broken_record_is_refused_though_a_later_one_changes_its_rows_again() {
     assert!(matches!(reader.record(&first[..first.len() - 1]), Err(RecordError::Broken { .. })));
     assert_eq!(reader.record(first), Ok(()));
     let (store, _) = loader.finish(Version(0));
-    assert_eq!(store.snapshot().table::<Item>().get(RowNumber(1)).unwrap().row().name, "b".into());
+    assert_eq!(store.snapshot().table::<Item>().get(RowNumber(1)).unwrap().row().name, Item::named("b").name);
 }
 
 #[test]

@@ -220,10 +220,10 @@ fn is_any_twice(numbers: &[RowNumber], low: u64, high: u64) -> bool {
     }
     let mut met = vec![0u64; words as usize];
     numbers.iter().any(|number| {
-        let (word, bit) = ((number.0 - low) / 64, 1 << (number.0 - low) % 64);
+        let (word, bit) = ((number.0 - low) / 64, (number.0 - low) % 64);
         let before = met[word as usize];
-        met[word as usize] |= bit;
-        before & bit != 0
+        met[word as usize] |= 1 << bit;
+        before & (1 << bit) != 0
     })
 }
 
