@@ -105,8 +105,11 @@ fn split(schema: &TableSchema, key: Source) -> impl Iterator<Item = Source> {
     key.chunks(if bits <= CODE_BITS { 1 } else { key.len() })
 }
 
-/// How many texts a dictionary knows by where they lie.
-const ADDRESSES: usize = 1024;
+/// How many texts a dictionary knows by where they lie, as bits: with a few thousand names, few take each other's place.
+const ADDRESS_BITS: u32 = 12;
+
+/// Spreads addresses, which are multiples of what a name takes, over all slots.
+const ADDRESS_SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Different key forms, numbered as they come.
 struct Dictionary {
@@ -118,37 +121,39 @@ struct Dictionary {
 
 impl Dictionary {
     fn new() -> Dictionary {
-        Dictionary { numbers: HashMap::default(), met: vec![(0, 0, 0); ADDRESSES], scratch: Vec::new() }
+        Dictionary { numbers: HashMap::default(), met: vec![(0, 0, 0); 1 << ADDRESS_BITS], scratch: Vec::new() }
     }
 
-    /// The number of the key form of these values of a row, which must stay where it is as long as more are added.
+    /// The number of the key form of these values of a row. Rows must stay where they are as long as more are added.
     fn number<R: Row>(&mut self, schema: &TableSchema, source: Source, row: &R) -> u32 {
-        let place = match source {
-            [column] if let Value::Text(text) = row.value(*column) => Some((text.as_ptr().addr(), text.len())),
-            _ => None,
+        let text = match source {
+            [column] => match row.value(*column) {
+                Value::Text(text) => text,
+                _ => return self.number_of_key(schema, source, row),
+            },
+            _ => return self.number_of_key(schema, source, row),
         };
-        let slot = place.map(|(address, _)| (address / 16) % ADDRESSES);
-        if let (Some((address, length)), Some(slot)) = (place, slot)
-            && let (met, of_length, number) = self.met[slot]
-            && (met, of_length) == (address, length)
-        {
+        let (address, length) = (text.as_ptr().addr(), text.len());
+        let slot = ((address as u64).wrapping_mul(ADDRESS_SPREAD) >> (u64::BITS - ADDRESS_BITS)) as usize;
+        let (met, length_met, number) = self.met[slot];
+        if (met, length_met) == (address, length) {
             return number;
         }
+        let number = self.number_of_key(schema, source, row);
+        self.met[slot] = (address, length, number);
+        number
+    }
+
+    fn number_of_key<R: Row>(&mut self, schema: &TableSchema, source: Source, row: &R) -> u32 {
         self.scratch.clear();
         for &column in source {
             key::put_value(&mut self.scratch, row.value(column), schema.columns[column].nullable);
         }
-        let number = match self.numbers.get(&*self.scratch) {
-            Some(number) => *number,
-            None => {
-                let number = self.numbers.len() as u32;
-                self.numbers.insert(self.scratch.as_slice().into(), number);
-                number
-            }
-        };
-        if let (Some((address, length)), Some(slot)) = (place, slot) {
-            self.met[slot] = (address, length, number);
+        if let Some(number) = self.numbers.get(&*self.scratch) {
+            return *number;
         }
+        let number = self.numbers.len() as u32;
+        self.numbers.insert(self.scratch.as_slice().into(), number);
         number
     }
 }

@@ -34,6 +34,7 @@ impl PackedBuilder {
     }
 
     /// Adds an entry; its key comes in two pieces.
+    #[inline]
     pub(crate) fn push(&mut self, key: &[u8], rest_of_key: &[u8], value: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
