@@ -102,6 +102,8 @@ impl Reader<'_> {
             found[position].push((raw.number, row));
             Ok(())
         })?;
+        // These vectors stay until all is read: what they have no need of would add up.
+        found.iter_mut().for_each(Vec::shrink_to_fit);
         for (table, rows) in self.loader.builder.tables.iter().zip(&found) {
             rows.iter().try_for_each(|(number, _)| check_number(&**table, *number, head))?;
         }

@@ -84,6 +84,29 @@ fn sorted<T: Copy + Ord>(mut values: Vec<T>, bucket: impl Fn(&T) -> usize) -> Ve
     buckets
 }
 
+/// The bucket of a row that is in none.
+const NO_BUCKET: u16 = u16::MAX;
+
+/// Rows by bucket, given the bucket of each. What is to be sorted of a row, where that is much, is put together bucket by bucket, so that it is never
+/// there for all rows at once.
+fn by_bucket(bucket_of: &[u16], mut visit: impl FnMut(&[u32])) {
+    let mut ends = vec![0; BUCKETS + 1];
+    let rows = || bucket_of.iter().enumerate().filter(|(_, bucket)| **bucket != NO_BUCKET);
+    rows().for_each(|(_, bucket)| ends[usize::from(*bucket) + 1] += 1);
+    (0..BUCKETS).for_each(|bucket| ends[bucket + 1] += ends[bucket]);
+    let mut sorted = vec![0; ends[BUCKETS]];
+    for (row, bucket) in rows() {
+        let end = &mut ends[usize::from(*bucket)];
+        sorted[*end] = row as u32;
+        *end += 1;
+    }
+    let mut start = 0;
+    for end in &ends[..BUCKETS] {
+        visit(&sorted[start..*end]);
+        start = *end;
+    }
+}
+
 /// All that indexes, rollups and pages are made of. A row is known by how many came before it.
 struct Located {
     columns: Columns,
@@ -263,15 +286,19 @@ impl Located {
     }
 
     fn index_of_long_keys(&self, layout: &Layout, only_where: Option<usize>) -> PackedMap {
-        let mut entries: Vec<(u128, RowNumber, PartitionId)> = Vec::with_capacity(self.numbers.len());
+        let mut bucket_of = vec![NO_BUCKET; self.numbers.len()];
         self.columns.each_code(layout, only_where, |row, code| {
-            entries.push((code, self.numbers[row], self.partitions[row]));
+            bucket_of[row] = (code >> layout.bits.saturating_sub(BUCKET_BITS)) as u16;
         });
         let mut index = IndexBuilder::new(&self.columns, layout);
-        let bucket = |code: &u128| (code >> layout.bits.saturating_sub(BUCKET_BITS)) as usize;
-        for (code, number, partition) in sorted(entries, |(code, ..)| bucket(code)) {
-            index.push(code, number, partition);
-        }
+        let mut entries: Vec<(u128, RowNumber, PartitionId)> = Vec::new();
+        by_bucket(&bucket_of, |rows| {
+            let rows = rows.iter().map(|row| *row as usize);
+            entries
+                .extend(rows.map(|row| (self.columns.code_of(layout, row), self.numbers[row], self.partitions[row])));
+            entries.sort_unstable();
+            entries.drain(..).for_each(|(code, number, partition)| index.push(code, number, partition));
+        });
         index.map.finish()
     }
 
@@ -315,16 +342,22 @@ impl Located {
     fn directory<R: Row>(&self, budget: &Arc<EncodingBudget>, rows: Vec<Rows<R>>) -> (Tree<Arc<Page<R>>>, usize) {
         let mut rows: Vec<Option<Arc<Stored<R>>>> =
             rows.into_iter().flatten().map(|(_, stored)| Some(stored)).collect();
-        let rows_of_pages = self.partitions.iter().zip(&self.numbers).enumerate();
-        let order = rows_of_pages.map(|(row, (partition, number))| (partition.0, number.0, row as u32)).collect();
-        let bucket = |partition: u32| ((u64::from(partition) << BUCKET_BITS) >> self.partition_bits) as usize;
+        let bucket = |partition: &PartitionId| (u64::from(partition.0) << BUCKET_BITS) >> self.partition_bits;
+        let bucket_of: Vec<u16> = self.partitions.iter().map(|partition| bucket(partition) as u16).collect();
         let (leaves, group) = (Vec::new(), Vec::new());
         let mut pages = Pages { budget, leaves, group, partition: None, starts: true, bytes: 0, all_bytes: 0 };
-        for (partition, number, row) in sorted(order, |(partition, _, _)| bucket(*partition)) {
-            if let Some(stored) = rows[row as usize].take() {
-                pages.add(PartitionId(partition), RowNumber(number), stored);
+        let mut places: Vec<(PartitionId, RowNumber, u32)> = Vec::new();
+        by_bucket(&bucket_of, |of_bucket| {
+            places.extend(
+                of_bucket.iter().map(|row| (self.partitions[*row as usize], self.numbers[*row as usize], *row)),
+            );
+            places.sort_unstable();
+            for (partition, number, row) in places.drain(..) {
+                if let Some(stored) = rows[row as usize].take() {
+                    pages.add(partition, number, stored);
+                }
             }
-        }
+        });
         pages.finish()
     }
 }

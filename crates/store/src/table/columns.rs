@@ -302,6 +302,18 @@ impl Columns {
         }
     }
 
+    /// The code of the key of one row.
+    #[inline]
+    pub(super) fn code_of(&self, layout: &Layout, mut row: usize) -> u128 {
+        for (rows, cells) in &self.parts {
+            match row.checked_sub(*rows) {
+                Some(rest) => row = rest,
+                None => return layout.code(cells, row),
+            }
+        }
+        0
+    }
+
     fn is_true(&self, source: usize, cell: u128) -> bool {
         cell == 1 + u128::from(self.schema.columns[self.sources[source][0]].nullable)
     }
