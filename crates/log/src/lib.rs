@@ -16,7 +16,8 @@
 //! One thread owns the [`Log`] and appends to it. A batch is one record: one `pwrite` into a file of zeros that were
 //! written and synced ahead of need, and one `fdatasync`, which then has no metadata to write. [`CheckpointWriter`],
 //! [`SegmentPreparer`] and [`Blobs`] work beside it on other threads. To start, [`Log::open`] gives an [`Opening`]:
-//! read the chunks of its checkpoint, then [`Opening::replay`] the batches after it, which gives the log.
+//! read the chunks of its checkpoint and, in any order or beside them, the batches after it by [`Opening::read`]; if all of that makes sense,
+//! [`ReadLog::start`] gives the log.
 //!
 //! # Invariants
 //!
@@ -85,6 +86,7 @@ pub use crate::real_disk::RealDisk;
 pub use crate::real_disk::RealFile;
 pub use crate::real_disk::RealLock;
 pub use crate::recovery::Opening;
+pub use crate::recovery::ReadLog;
 pub use crate::recovery::Recovered;
 pub use crate::segment::SegmentPreparer;
 pub use crate::walk::Record;

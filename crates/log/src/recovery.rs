@@ -8,6 +8,7 @@
 
 use std::io;
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use crate::blobs::Blobs;
 use crate::checkpoint::CheckpointHeader;
@@ -64,10 +65,39 @@ pub struct Opening<D: Disk> {
     format: Option<Format>,
     /// First sequences of the segments, in order.
     segments: Vec<u64>,
-    checkpoint: Option<CheckpointReader<D>>,
+    checkpoint: Option<Arc<CheckpointReader<D>>>,
     /// The damaged checkpoint that older files stand in for: they must reach as far as it did.
     replaced: Option<(u64, OpenError)>,
     warnings: Vec<Warning>,
+}
+
+/// A log that was read to its end and is sound. Dropped, it leaves the folder as it was.
+pub struct ReadLog<D: Disk> {
+    opening: Opening<D>,
+    start: Option<CheckpointHeader>,
+    walk: Walk,
+    tail: Option<Tail<D::File>>,
+}
+
+impl<D: Disk> ReadLog<D> {
+    /// The first version that was certainly never shown to anyone.
+    pub fn next_version(&self) -> Version {
+        Version(self.walk.next_version())
+    }
+
+    /// Makes the log ready to be written: a torn tail is cut, leftovers are removed, and versions are reserved.
+    ///
+    /// # Errors
+    /// `Io` if that cannot be written.
+    pub fn start(self) -> Result<(Log<D>, Recovered), OpenError> {
+        let ReadLog { opening, start, walk, tail } = self;
+        let segment = match tail {
+            Some(tail) => opening.adopt(tail, &walk)?,
+            None => opening.begin_segment(start.as_ref(), &walk)?,
+        };
+        opening.remove_leftovers(start.as_ref());
+        opening.start(segment, &walk)
+    }
 }
 
 impl<D: Disk> Log<D> {
@@ -132,8 +162,8 @@ fn refuse_without_format<D: Disk>(disk: &D, segments: &[u64], checkpoints: &[u64
 }
 
 impl<D: Disk> Opening<D> {
-    /// The checkpoint whose chunks must be read before `replay`; `None` if the log starts from nothing.
-    pub fn checkpoint(&self) -> Option<&CheckpointReader<D>> {
+    /// The checkpoint whose chunks must be read too, before or beside the log; `None` if the log starts from nothing.
+    pub fn checkpoint(&self) -> Option<&Arc<CheckpointReader<D>>> {
         self.checkpoint.as_ref()
     }
 
@@ -146,7 +176,7 @@ impl<D: Disk> Opening<D> {
             let opened = CheckpointReader::open(&self.disk, *sequence);
             match opened.and_then(|reader| if replaceable { reader.verify().map(|()| reader) } else { Ok(reader) }) {
                 Ok(reader) => {
-                    self.checkpoint = Some(reader);
+                    self.checkpoint = Some(Arc::new(reader));
                     break;
                 }
                 Err(error) => {
@@ -162,15 +192,25 @@ impl<D: Disk> Opening<D> {
         Ok(())
     }
 
-    /// Reads every batch after the checkpoint, in order, then makes the log ready to be written: a torn tail is cut,
-    /// leftovers are removed, and versions are reserved.
+    /// Reads every batch after the checkpoint, in order, then makes the log ready to be written.
     ///
     /// # Errors
     /// See `OpenError`, or what `apply` returned. Nothing was changed if the files are damaged.
     pub fn replay<E: From<OpenError>>(
+        self,
+        apply: impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<(Log<D>, Recovered), E> {
+        Ok(self.read(apply)?.start()?)
+    }
+
+    /// Reads every batch after the checkpoint, in order, and changes nothing yet.
+    ///
+    /// # Errors
+    /// See `OpenError`, or what `apply` returned.
+    pub fn read<E: From<OpenError>>(
         mut self,
         mut apply: impl FnMut(Record<'_>) -> Result<(), E>,
-    ) -> Result<(Log<D>, Recovered), E> {
+    ) -> Result<ReadLog<D>, E> {
         let start = self.checkpoint.as_ref().map(|checkpoint| *checkpoint.header());
         let mut walk = Walk::new(start.as_ref());
         let tail = self.walk(start.as_ref(), &mut walk, &mut apply)?;
@@ -182,12 +222,7 @@ impl<D: Disk> Opening<D> {
             let (epoch, newest) = (self.options.epoch, Epoch(walk.epoch));
             return Err(OpenError::Fenced { epoch, newest }.into());
         }
-        let segment = match tail {
-            Some(tail) => self.adopt(tail, &walk)?,
-            None => self.begin_segment(start.as_ref(), &walk)?,
-        };
-        self.remove_leftovers(start.as_ref());
-        Ok(self.start(segment, &walk)?)
+        Ok(ReadLog { opening: self, start, walk, tail })
     }
 
     /// Reads all segments from the checkpoint on. Gives the last one; `None` if there is none yet.
@@ -332,7 +367,7 @@ impl<D: Disk> Opening<D> {
         if self.format.as_ref() != Some(&ours) {
             format::write(&self.disk, &ours)?;
         }
-        let next_version = walk.version.max(walk.reserved).saturating_add(1);
+        let next_version = walk.next_version();
         let reserve = next_version.saturating_add(self.options.reserve_versions);
         let position = Position {
             epoch: self.options.epoch.0,

@@ -79,6 +79,11 @@ impl Walk {
         }
     }
 
+    /// The first version that was certainly never shown to anyone.
+    pub(crate) fn next_version(&self) -> u64 {
+        self.version.max(self.reserved).saturating_add(1)
+    }
+
     pub(crate) fn enter_segment(&mut self) {
         self.proven = self.next - 1;
         self.unproven.clear();

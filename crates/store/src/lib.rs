@@ -84,7 +84,7 @@ pub use change::{Change, ChangeError};
 pub use condition::{CONDITION_DEPTH_MAX, CONDITION_TERMS_MAX, Columns, Condition, ConditionError, Operator};
 pub use encoding::{Encoder, EncodingCounts, Fragments, Unchanged};
 pub use limits::StoreLimits;
-pub use load::{ChunkReader, Loader};
+pub use load::{Loader, Reader};
 pub use page::{AnyRow, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Stored};
 pub use partition::{Partition, Visible};
 pub use query::{Cursor, Order, Query, QueryError, SORT_COLUMNS_MAX, Sort};

@@ -1,18 +1,21 @@
-//! Loading a store from what the log kept: the rows of a checkpoint, then the records after it.
+//! Loading a store from what the log kept: the rows of a checkpoint, and the records after it.
 //!
-//! Rows are only collected until all is read; tables are then built once, each index by one sort. A record costs its decoding and a hash look-up, however
-//! many indexes there are.
+//! Chunks and records are read by several readers at once, in any order: of each row the newest version counts. Rows are only collected until all is
+//! read; tables are then built once.
 
 use crate::page::AnyRow;
 use crate::record::{Head, RecordError, read_chunk, read_record};
 use crate::snapshot::AnyTable;
 use crate::store::{Store, StoreBuilder};
-use crate::tree::KEY_BYTES_MAX;
+use crate::tree::{KEY_BYTES_MAX, PackedMap};
 use crate::words::{RowNumber, Version};
 use crate::writer::Writer;
-use rollcall_schema::{NamePool, Time};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use foldhash::HashMap;
+use rollcall_schema::{BlobReference, NamePool, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rows of records are handed to the threads that build a table so many at a time.
+const RUN_ROWS: usize = 1024;
 
 type Rows = Vec<(RowNumber, Arc<dyn AnyRow>)>;
 
@@ -20,40 +23,78 @@ type Rows = Vec<(RowNumber, Arc<dyn AnyRow>)>;
 pub struct Loader {
     builder: StoreBuilder,
     head: Mutex<Option<Head>>,
-    /// Per table, runs of rows of the checkpoint.
-    runs: Vec<Mutex<Vec<Rows>>>,
-    /// Per table, what the records after it left of each row they touched.
-    after: Vec<HashMap<RowNumber, Option<Arc<dyn AnyRow>>>>,
-    names: NamePool,
+    tables: Vec<TableRows>,
+}
+
+/// What was read of a table.
+#[derive(Default)]
+struct TableRows {
+    /// Runs of rows of the checkpoint.
+    runs: Mutex<Vec<Rows>>,
+    after: Mutex<After>,
+}
+
+/// What records left of each row that they touched.
+#[derive(Default)]
+struct After {
+    positions: HashMap<RowNumber, usize>,
+    newest: Vec<Newest>,
+}
+
+struct Newest {
+    number: RowNumber,
+    /// The version of the record.
+    version: Version,
+    /// `None` if the row went.
+    row: Option<Arc<dyn AnyRow>>,
+}
+
+impl After {
+    /// Takes what a record left of a row, unless something newer is known; gives back what is out of date.
+    fn note(&mut self, change: Newest) -> Option<Newest> {
+        let next = self.newest.len();
+        let position = *self.positions.entry(change.number).or_insert(next);
+        match self.newest.get_mut(position) {
+            None => {
+                self.newest.push(change);
+                None
+            }
+            Some(newest) if newest.version <= change.version => Some(std::mem::replace(newest, change)),
+            Some(_) => Some(change),
+        }
+    }
 }
 
 impl StoreBuilder {
     /// Starts to load.
     pub fn load(self) -> Loader {
-        let tables = self.tables.len();
-        Loader {
-            builder: self,
-            head: Mutex::new(None),
-            runs: (0..tables).map(|_| Mutex::default()).collect(),
-            after: (0..tables).map(|_| HashMap::new()).collect(),
-            names: NamePool::default(),
-        }
+        let tables = self.tables.iter().map(|_| TableRows::default()).collect();
+        Loader { builder: self, head: Mutex::new(None), tables }
     }
 }
 
-/// Reads chunks of a checkpoint; several readers can work at once on several threads.
-pub struct ChunkReader<'l> {
+/// What is locked here is whole between any two steps, so a panic elsewhere cannot have left it half-made.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn into_inner<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads chunks of a checkpoint and records after it; several readers can work at once on several threads.
+pub struct Reader<'l> {
     loader: &'l Loader,
     names: NamePool,
 }
 
-impl ChunkReader<'_> {
+impl Reader<'_> {
     /// Adds the rows of one chunk.
     ///
     /// # Errors
     /// If it is broken or of a newer version.
-    pub fn read(&mut self, chunk: &[u8]) -> Result<(), RecordError> {
-        let mut found: Vec<Rows> = self.loader.runs.iter().map(|_| Rows::new()).collect();
+    pub fn chunk(&mut self, chunk: &[u8]) -> Result<(), RecordError> {
+        let mut found: Vec<Rows> = self.loader.tables.iter().map(|_| Rows::new()).collect();
         let head = read_chunk(chunk, |raw| {
             let (position, table) = self.loader.table(raw.table)?;
             let row = table.decode(raw.row, raw.changed, &mut self.names)?;
@@ -61,24 +102,58 @@ impl ChunkReader<'_> {
             found[position].push((raw.number, row));
             Ok(())
         })?;
+        // These vectors stay until all is read: what they have no need of would add up.
+        found.iter_mut().for_each(Vec::shrink_to_fit);
         for (table, rows) in self.loader.builder.tables.iter().zip(&found) {
             rows.iter().try_for_each(|(number, _)| check_number(&**table, *number, head))?;
         }
-        let lock = |mutex: &Mutex<_>| -> Option<Head> { *mutex.lock().unwrap_or_else(PoisonError::into_inner) };
-        if lock(&self.loader.head).is_none_or(|before| before.version < head.version) {
-            *self.loader.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+        self.loader.note_head(head);
+        for (table, rows) in self.loader.tables.iter().zip(found).filter(|(_, rows)| !rows.is_empty()) {
+            lock(&table.runs).push(rows);
         }
-        for (run, rows) in self.loader.runs.iter().zip(found).filter(|(_, rows)| !rows.is_empty()) {
-            run.lock().unwrap_or_else(PoisonError::into_inner).push(rows);
+        Ok(())
+    }
+
+    /// Adds the changes of a record that came after the checkpoint.
+    ///
+    /// # Errors
+    /// If it is broken or of a newer version, also where a later record has changed the same rows again.
+    pub fn record(&mut self, record: &[u8]) -> Result<(), RecordError> {
+        let mut found = Vec::new();
+        let head = read_record(record, |raw| {
+            found.push(raw);
+            Ok(())
+        })?;
+        let mut changes = Vec::with_capacity(found.len());
+        for raw in found {
+            let (position, table) = self.loader.table(raw.table)?;
+            check_number(table, raw.number, head)?;
+            let row = raw.row.map(|row| table.decode(row, head.version, &mut self.names)).transpose()?;
+            if let (Some(bytes), Some(row)) = (raw.row, &row) {
+                check_keys(table, raw.number, bytes, &**row)?;
+            }
+            changes.push((position, Newest { number: raw.number, version: head.version, row }));
         }
+        self.loader.note_head(head);
+        let mut out_of_date = Vec::new();
+        for of_table in changes.chunk_by_mut(|left, right| left.0 == right.0) {
+            let Some((position, _)) = of_table.first() else { continue };
+            let mut after = lock(&self.loader.tables[*position].after);
+            for (_, change) in of_table {
+                let row = change.row.take();
+                out_of_date.extend(after.note(Newest { row, ..*change }));
+            }
+        }
+        // Dropped here, where no lock is held.
+        drop(out_of_date);
         Ok(())
     }
 }
 
 impl Loader {
-    /// A reader of checkpoint chunks, for one thread.
-    pub fn chunk_reader(&self) -> ChunkReader<'_> {
-        ChunkReader { loader: self, names: NamePool::default() }
+    /// A reader, for one thread.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { loader: self, names: NamePool::default() }
     }
 
     fn table(&self, number: u64) -> Result<(usize, &dyn AnyTable), RecordError> {
@@ -87,59 +162,80 @@ impl Loader {
         found.map(|(position, table)| (position, &**table)).ok_or(RecordError::NoTable(number))
     }
 
-    /// Adds the changes of the next record after the checkpoint.
-    ///
-    /// # Errors
-    /// If it is broken or of a newer version.
-    pub fn replay(&mut self, record: &[u8]) -> Result<(), RecordError> {
-        let mut names = std::mem::take(&mut self.names);
-        let mut found = Vec::new();
-        let head = read_record(record, |raw| {
-            found.push(raw);
-            Ok(())
-        })?;
-        for raw in found {
-            let (position, table) = self.table(raw.table)?;
-            check_number(table, raw.number, head)?;
-            let row = raw.row.map(|row| table.decode(row, head.version, &mut names)).transpose()?;
-            if let (Some(bytes), Some(row)) = (raw.row, &row) {
-                check_keys(table, raw.number, bytes, &**row)?;
-            }
-            self.after[position].insert(raw.number, row);
+    fn note_head(&self, head: Head) {
+        let mut newest = lock(&self.head);
+        if newest.is_none_or(|newest| newest.version <= head.version) {
+            *newest = Some(head);
         }
-        self.names = names;
-        *self.head.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(head);
-        Ok(())
     }
 
     /// The loaded store and its writer. Versions up to `reserved` are not used again.
     pub fn finish(self, reserved: Version) -> (Arc<Store>, Writer) {
         let mut state = self.builder.state();
-        let head = self.head.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let head = head.unwrap_or(Head { version: Version::NOTHING, time: Time::EPOCH, next_number: 1 });
+        let head =
+            into_inner(self.head).unwrap_or(Head { version: Version::NOTHING, time: Time::EPOCH, next_number: 1 });
         state.version = head.version.max(reserved);
-        for ((position, runs), mut after) in self.runs.into_iter().enumerate().zip(self.after) {
-            let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let mut rows = Rows::with_capacity(runs.iter().map(Vec::len).sum::<usize>() + after.len());
-            for (number, row) in runs.into_iter().flatten() {
-                match after.remove(&number) {
-                    Some(Some(newer)) => rows.push((number, newer)),
-                    Some(None) => {}
-                    None => rows.push((number, row)),
-                }
-            }
-            rows.extend(after.into_iter().filter_map(|(number, row)| Some((number, row?))));
-            if !rows.is_empty() {
-                let rows = each_once(rows);
-                count_blobs(&mut state.blobs, &rows);
+        let mut blobs = Vec::new();
+        for (table, rows) in state.tables.iter_mut().zip(self.tables) {
+            let rows = ReadRows::of(rows);
+            if rows.count() > 0 {
                 // Rows that went have left no stamp, so nothing tells when a partition was last changed: only that it was before now. An older
                 // stamp would make answers from before the restart pass for fresh ones.
-                state.tables[position] = state.tables[position].rebuilt(&self.builder.budget, rows, state.version);
+                let (rebuilt, named) = table.rebuilt(&self.builder.budget, &rows, state.version);
+                *table = rebuilt;
+                blobs.extend(named);
             }
         }
+        count_blobs(&mut state.blobs, blobs);
         state.time = head.time;
         state.next_number = head.next_number;
         self.builder.build_from(state)
+    }
+}
+
+/// All that was read of a table: every number once, unless a chunk was read twice.
+pub struct ReadRows {
+    /// What is left to be taken, and whether it is of the checkpoint.
+    runs: Mutex<Vec<(bool, Rows)>>,
+    count: usize,
+    /// The rows of the checkpoint that do not count any more.
+    replaced: HashMap<RowNumber, usize>,
+}
+
+impl ReadRows {
+    fn of(rows: TableRows) -> ReadRows {
+        let After { positions: replaced, newest } = into_inner(rows.after);
+        let mut newest = newest.into_iter().filter_map(|newest| Some((newest.number, newest.row?))).peekable();
+        let mut runs = Vec::new();
+        while newest.peek().is_some() {
+            runs.push((false, newest.by_ref().take(RUN_ROWS).collect::<Rows>()));
+        }
+        runs.extend(into_inner(rows.runs).into_iter().map(|run| (true, run)));
+        let count = runs.iter().map(|(_, run)| run.len()).sum();
+        ReadRows { runs: Mutex::new(runs), count, replaced }
+    }
+
+    /// Rows of a checkpoint and of nothing else.
+    #[cfg(test)]
+    pub(crate) fn of_runs(runs: Vec<Rows>) -> ReadRows {
+        ReadRows::of(TableRows { runs: Mutex::new(runs), after: Mutex::default() })
+    }
+
+    /// How many there are at most.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes rows as long as there are any that no other thread has taken.
+    pub(crate) fn take_all(&self, take: &mut dyn FnMut(RowNumber, Arc<dyn AnyRow>)) {
+        loop {
+            let Some((of_checkpoint, run)) = lock(&self.runs).pop() else { return };
+            for (number, row) in run {
+                if !(of_checkpoint && self.replaced.contains_key(&number)) {
+                    take(number, row);
+                }
+            }
+        }
     }
 }
 
@@ -159,27 +255,9 @@ fn check_keys(table: &dyn AnyTable, number: RowNumber, bytes: &[u8], row: &dyn A
     Err(RecordError::Misfit { table: table.schema().name, number: number.0 })
 }
 
-/// The rows, each number once: the newest of those that came twice, as when a chunk was read twice.
-fn each_once(rows: Rows) -> Rows {
-    let mut numbers: Vec<RowNumber> = rows.iter().map(|(number, _)| *number).collect();
-    numbers.sort_unstable();
-    if numbers.is_sorted_by(|left, right| left < right) {
-        return rows;
-    }
-    let mut newest: HashMap<RowNumber, Arc<dyn AnyRow>> = HashMap::with_capacity(rows.len());
-    for (number, row) in rows {
-        if newest.get(&number).is_none_or(|other| other.changed() < row.changed()) {
-            newest.insert(number, row);
-        }
-    }
-    newest.into_iter().collect()
-}
-
-fn count_blobs(blobs: &mut crate::tree::PackedMap, rows: &Rows) {
-    for (_, row) in rows {
-        row.visit_blobs(&mut |blob| {
-            let count = blobs.get(&blob.0).and_then(|count| count.try_into().ok()).map_or(0, u64::from_le_bytes);
-            blobs.insert(&blob.0, &(count + 1).to_le_bytes());
-        });
+fn count_blobs(counts: &mut PackedMap, blobs: Vec<BlobReference>) {
+    for blob in blobs {
+        let count = counts.get(&blob.0).and_then(|count| count.try_into().ok()).map_or(0, u64::from_le_bytes);
+        counts.insert(&blob.0, &(count + 1).to_le_bytes());
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::change::ChangeError;
 use crate::encoding::EncodingBudget;
+use crate::load::ReadRows;
 use crate::page::{AnyRow, Stored};
 use crate::query::{Query, QueryError};
 use crate::rows::Explanation;
 use crate::table::{Before, Changed, Scratch, Table};
 use crate::tree::PackedMap;
 use crate::words::{PartitionId, RowNumber, Version};
-use rollcall_schema::{DecodeError, NamePool, Row, TableSchema, Time};
+use rollcall_schema::{BlobReference, DecodeError, NamePool, Row, TableSchema, Time};
 use std::any::{Any, TypeId};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -154,9 +155,9 @@ pub trait AnyTable: Send + Sync + 'static {
     fn rebuilt(
         &self,
         budget: &Arc<EncodingBudget>,
-        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        rows: &ReadRows,
         version: Version,
-    ) -> Arc<dyn AnyTable>;
+    ) -> (Arc<dyn AnyTable>, Vec<BlobReference>);
 }
 
 #[doc(hidden)]
@@ -180,7 +181,7 @@ impl<R: Row> From<Changed<R>> for AnyChanged {
 }
 
 /// The row as what it is; both sides of every call are of one table.
-fn typed<R: Row>(row: Arc<dyn AnyRow>) -> Arc<Stored<R>> {
+pub(crate) fn typed<R: Row>(row: Arc<dyn AnyRow>) -> Arc<Stored<R>> {
     row.into_any().downcast().expect("a row goes back into the table it came from")
 }
 
@@ -264,10 +265,10 @@ impl<R: Row> AnyTable for Table<R> {
     fn rebuilt(
         &self,
         budget: &Arc<EncodingBudget>,
-        rows: Vec<(RowNumber, Arc<dyn AnyRow>)>,
+        rows: &ReadRows,
         version: Version,
-    ) -> Arc<dyn AnyTable> {
-        let rows = rows.into_iter().map(|(number, row)| (number, typed(row))).collect();
-        Arc::new(Table::<R>::from_rows(budget, rows, version))
+    ) -> (Arc<dyn AnyTable>, Vec<BlobReference>) {
+        let (table, blobs) = Table::<R>::from_rows(budget, rows, version);
+        (Arc::new(table), blobs)
     }
 }

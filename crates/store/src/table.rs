@@ -2,6 +2,7 @@
 
 mod build;
 mod change;
+mod columns;
 
 pub(crate) use change::{Before, Changed, Scratch};
 

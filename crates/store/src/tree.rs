@@ -6,6 +6,7 @@
 //! changes copies each node at most once.
 
 mod build;
+mod bulk;
 mod leaves;
 mod map;
 mod order;
@@ -13,6 +14,7 @@ mod packed;
 mod pending;
 mod separators;
 
+pub(crate) use bulk::PackedBuilder;
 pub(crate) use leaves::Leaves;
 pub(crate) use map::{Entries, High, KeyRange, PackedMap};
 pub(crate) use packed::KEY_BYTES_MAX;

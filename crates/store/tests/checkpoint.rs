@@ -24,20 +24,28 @@ pub fn chunks(snapshot: &Snapshot) -> Vec<Vec<u8>> {
     chunks
 }
 
-/// Loads a checkpoint with several readers, then the records after it.
+/// Loads a checkpoint and the records after it with several readers.
 fn load(chunks: &[Vec<u8>], records: &[Vec<u8>], reserved: Version) -> (Arc<Store>, Writer) {
-    let mut loader = all_tables(StoreLimits::default()).load();
-    read_on_threads(&loader, chunks);
-    records.iter().filter(|record| !record.is_empty()).for_each(|record| loader.replay(record).unwrap());
+    let loader = all_tables(StoreLimits::default()).load();
+    read_on_threads(&loader, chunks, records);
     loader.finish(reserved)
 }
 
-fn read_on_threads(loader: &Loader, chunks: &[Vec<u8>]) {
+/// Records are read before chunks by one of the threads, and last first by all.
+fn read_on_threads(loader: &Loader, chunks: &[Vec<u8>], records: &[Vec<u8>]) {
     std::thread::scope(|scope| {
         for thread in 0..3 {
             scope.spawn(move || {
-                let mut reader = loader.chunk_reader();
-                chunks.iter().skip(thread).step_by(3).for_each(|chunk| reader.read(chunk).unwrap());
+                let mut reader = loader.reader();
+                let records = records.iter().rev().skip(thread).step_by(3).filter(|record| !record.is_empty());
+                let chunks = chunks.iter().skip(thread).step_by(3);
+                if thread == 0 {
+                    records.clone().for_each(|record| reader.record(record).unwrap());
+                }
+                chunks.for_each(|chunk| reader.chunk(chunk).unwrap());
+                if thread > 0 {
+                    records.for_each(|record| reader.record(record).unwrap());
+                }
             });
         }
     });
@@ -191,10 +199,10 @@ fn fields_that_an_earlier_version_does_not_know_pass_through_it() {
     let newer_chunks = chunks(&store.snapshot());
 
     // The earlier version reads checkpoint or record, changes the row, and writes it.
-    let mut from_record = Store::builder(StoreLimits::default()).table::<ThingEarlier>().load();
-    from_record.replay(&record).unwrap();
+    let from_record = Store::builder(StoreLimits::default()).table::<ThingEarlier>().load();
+    from_record.reader().record(&record).unwrap();
     let from_chunks = Store::builder(StoreLimits::default()).table::<ThingEarlier>().load();
-    newer_chunks.iter().for_each(|chunk| from_chunks.chunk_reader().read(chunk).unwrap());
+    newer_chunks.iter().for_each(|chunk| from_chunks.reader().chunk(chunk).unwrap());
     for loader in [from_record, from_chunks] {
         let (store, mut writer) = loader.finish(Version(9));
         let snapshot = store.snapshot();
@@ -203,9 +211,9 @@ fn fields_that_an_earlier_version_does_not_know_pass_through_it() {
         batch.attempt(|change| change.update(RowNumber(1), ThingEarlier { name: "m".into(), ..row })).unwrap();
         let prepared = batch.prepare().unwrap();
 
-        let mut back = Store::builder(StoreLimits::default()).table::<ThingLater>().load();
-        newer_chunks.iter().for_each(|chunk| back.chunk_reader().read(chunk).unwrap());
-        back.replay(&prepared.record()).unwrap();
+        let back = Store::builder(StoreLimits::default()).table::<ThingLater>().load();
+        newer_chunks.iter().for_each(|chunk| back.reader().chunk(chunk).unwrap());
+        back.reader().record(&prepared.record()).unwrap();
         let (store, _) = back.finish(Version(9));
         let snapshot = store.snapshot();
         let found = snapshot.table::<ThingLater>().get(RowNumber(1)).unwrap();
@@ -252,9 +260,9 @@ fn tables_that_are_not_known_are_refused_by_number() {
     let mut world = World::new(StoreLimits::default());
     world.change(|both| both.insert(Item::named("a")));
     let builder = || Store::builder(StoreLimits::default()).table::<ThingLater>();
-    let refused = builder().load().replay(&world.records[0]);
+    let refused = builder().load().reader().record(&world.records[0]);
     assert_eq!(refused, Err(RecordError::NoTable(1)));
-    let refused = builder().load().chunk_reader().read(&chunks(&world.snapshot())[0]);
+    let refused = builder().load().reader().chunk(&chunks(&world.snapshot())[0]);
     assert_eq!(refused, Err(RecordError::NoTable(1)));
 }
 
@@ -262,12 +270,12 @@ fn tables_that_are_not_known_are_refused_by_number() {
 pub fn read_broken(bytes: &[u8]) -> (bool, bool) {
     let with_tables = || all_tables(StoreLimits::default()).table::<crate::rows::Word>();
     let loader = with_tables().load();
-    let as_chunk = loader.chunk_reader().read(bytes).is_ok();
+    let as_chunk = loader.reader().chunk(bytes).is_ok();
     if as_chunk {
         use_loaded(loader);
     }
-    let mut loader = with_tables().load();
-    let as_record = loader.replay(bytes).is_ok();
+    let loader = with_tables().load();
+    let as_record = loader.reader().record(bytes).is_ok();
     if as_record {
         use_loaded(loader);
     }
@@ -364,8 +372,8 @@ fn rows_that_do_not_fit_are_errors() {
         bytes.extend_from_slice(row);
         bytes
     };
-    let replay = |bytes: Vec<u8>| all_tables(StoreLimits::default()).load().replay(&bytes);
-    let read = |bytes: Vec<u8>| all_tables(StoreLimits::default()).load().chunk_reader().read(&bytes);
+    let replay = |bytes: Vec<u8>| all_tables(StoreLimits::default()).load().reader().record(&bytes);
+    let read = |bytes: Vec<u8>| all_tables(StoreLimits::default()).load().reader().chunk(&bytes);
     assert_eq!(replay([head(8), change(7, &name(5))].concat()), Ok(()));
     assert_eq!(read([head(8), run(7, &name(5))].concat()), Ok(()));
     let misfit = |number| Err(RecordError::Misfit { table: "items", number });
@@ -376,6 +384,26 @@ fn rows_that_do_not_fit_are_errors() {
     assert_eq!(replay([head(8), change(7, &name(5000))].concat()), misfit(7));
     assert_eq!(read([head(8), run(7, &name(5000))].concat()), misfit(7));
     assert_eq!(replay([head(u64::MAX), change(1 << 48, &name(5))].concat()), Err(RecordError::Broken { offset: 19 }));
+}
+
+#[test]
+fn a_broken_record_is_refused_though_a_later_one_changes_its_rows_again() {
+    let mut world = World::new(StoreLimits::default());
+    let number = world.change(|both| both.insert(Item::named("a")));
+    world.change(|both| both.update(number.0, Item::named("b")));
+    let [first, second] = &world.records[..] else { panic!("a record each") };
+    let loader = all_tables(StoreLimits::default()).load();
+    let mut reader = loader.reader();
+    assert_eq!(reader.record(second), Ok(()));
+    // The row's own bytes, which are the last of the record, are broken; then the record itself.
+    let name = first.iter().rposition(|byte| *byte == b'a').unwrap();
+    let mut bytes = first.clone();
+    bytes[name] = 0xff;
+    assert!(matches!(reader.record(&bytes), Err(RecordError::Row(_))));
+    assert!(matches!(reader.record(&first[..first.len() - 1]), Err(RecordError::Broken { .. })));
+    assert_eq!(reader.record(first), Ok(()));
+    let (store, _) = loader.finish(Version(0));
+    assert_eq!(store.snapshot().table::<Item>().get(RowNumber(1)).unwrap().row().name, Item::named("b").name);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The persistent ordered map from byte keys to values of one width, and ranges of its entries.
 
-use super::packed::{Change, Entry, LEAF_BYTES_BULK, Packed, leaves_up_to};
+use super::packed::{Change, Entry, Packed};
 use super::pending::{Pending, Queued};
 use super::{Edit, KEY_BYTES_MAX, Leaves, Tree};
 use std::ops::Range;
@@ -20,10 +20,8 @@ impl PackedMap {
         PackedMap { tree: Tree::default(), width, length: 0, replaced: 0 }
     }
 
-    /// A map of these entries, which are in order without duplicates.
-    pub(crate) fn from_sorted<'a>(width: usize, entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> PackedMap {
-        let mut length = 0;
-        let leaves = leaves_up_to(entries.inspect(|_| length += 1), width, LEAF_BYTES_BULK);
+    /// A map of these leaves, each with the separator before it, which have so many entries.
+    pub(super) fn of(leaves: Vec<(Vec<u8>, Packed)>, width: usize, length: usize) -> PackedMap {
         PackedMap { tree: Tree::from_leaves(leaves), width, length, replaced: 0 }
     }
 
@@ -73,12 +71,6 @@ impl PackedMap {
         });
         self.length -= usize::from(removed);
         removed
-    }
-
-    /// The map with all that is pending.
-    pub(crate) fn with(mut self, mut pending: Pending) -> PackedMap {
-        self.carry(&mut pending);
-        self
     }
 
     /// Carries all that is pending into the map, leaf by leaf in the order of keys, so that each leaf and each node is made anew once.

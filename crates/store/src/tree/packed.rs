@@ -528,11 +528,7 @@ fn leaves_of<'a>(
 }
 
 /// Leaves of entries in order, each with at most about `most` bytes, and each with its separator.
-pub(super) fn leaves_up_to<'a>(
-    entries: impl Iterator<Item = Whole<'a>>,
-    width: usize,
-    most: usize,
-) -> Vec<(Vec<u8>, Packed)> {
+fn leaves_up_to<'a>(entries: impl Iterator<Item = Whole<'a>>, width: usize, most: usize) -> Vec<(Vec<u8>, Packed)> {
     let mut leaves: Vec<(Vec<u8>, Packed)> = Vec::new();
     let mut group: Vec<Whole<'a>> = Vec::new();
     let mut bytes = HEADER_BYTES;
@@ -559,7 +555,7 @@ pub(super) fn leaves_up_to<'a>(
 }
 
 /// The shortest key that is greater than `left` and not greater than `right`.
-fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
     right[..(common + 1).min(right.len())].to_vec()
 }

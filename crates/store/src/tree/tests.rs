@@ -1,7 +1,7 @@
 //! The packed map against a plain `BTreeMap`.
 
 use super::packed::Entry;
-use super::{Deferred, High, KeyRange, PackedMap, Pool};
+use super::{Deferred, High, KeyRange, PackedBuilder, PackedMap, Pool};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -94,7 +94,9 @@ fn a_packed_map_is_an_ordered_map() {
         for (map, model) in &kept {
             check_range(map, model, &[], None);
         }
-        let whole = PackedMap::from_sorted(4, model.iter().map(|(key, value)| (key.as_slice(), value.as_slice())));
+        let mut builder = PackedBuilder::new(4);
+        model.iter().for_each(|(key, value)| builder.push(&key[..key.len() / 2], &key[key.len() / 2..], value));
+        let whole = builder.finish();
         check_range(&whole, &model, &[], None);
         let entries: Vec<_> = model.keys().cloned().collect();
         for key in entries {
