@@ -6,7 +6,7 @@ pub(crate) use numbers::Numbers;
 
 use crate::encoding::EncodingCell;
 use crate::tree::{Edit, Leaf};
-use crate::words::{PartitionId, RowNumber, Version};
+use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
 use arrayvec::ArrayVec;
 use rollcall_schema::{BlobReference, Row, Value};
 use std::any::Any;
@@ -176,6 +176,19 @@ impl<R: Row> Page<R> {
         self.numbers.search(number)
     }
 
+    /// Whether a row of the partition with this number, if it is there at all, is in this page.
+    #[inline]
+    pub(crate) fn spans(&self, partition: PartitionId, number: RowNumber) -> bool {
+        self.partition == partition && (self.numbers.first()..=self.numbers.last()).contains(&number)
+    }
+
+    /// Has the processor fetch what a look-up of the number will read.
+    #[inline]
+    pub(crate) fn fetch(&self, number: RowNumber) {
+        let guess = self.numbers.guess(number);
+        std::hint::black_box((self.numbers.at(guess), self.rows.get(guess).map(Arc::as_ptr)));
+    }
+
     #[inline]
     pub(crate) fn get(&self, number: RowNumber) -> Option<&Arc<Stored<R>>> {
         // The row's pointer lies near that of the guess, in a part of the page that the search does not fetch: both are on their way at once.
@@ -183,11 +196,17 @@ impl<R: Row> Page<R> {
         self.position(number).ok().map(|position| &self.rows[position])
     }
 
-    /// The key of a row in the page directory.
-    pub(crate) fn key(partition: PartitionId, number: RowNumber) -> [u8; 12] {
-        let mut key = [0; 12];
-        key[..4].copy_from_slice(&partition.0.to_be_bytes());
-        key[4..].copy_from_slice(&number.0.to_be_bytes());
+    /// The key of a row in the page directory: the partition, how many significant bytes the number has, and these. So the first bytes of a key, which
+    /// a search looks at, are never zeros that all numbers have.
+    #[inline]
+    pub(crate) fn key(partition: PartitionId, number: RowNumber) -> [u8; PARTITION_BYTES + 1 + ROW_NUMBER_BYTES] {
+        let zero_bytes = (number.0 << (64 - 8 * ROW_NUMBER_BYTES)).leading_zeros() / 8;
+        let significant = (ROW_NUMBER_BYTES as u32).saturating_sub(zero_bytes);
+        let mut key = [0; PARTITION_BYTES + 1 + ROW_NUMBER_BYTES];
+        key[..PARTITION_BYTES].copy_from_slice(&partition.bytes());
+        key[PARTITION_BYTES] = significant as u8;
+        let bytes = number.0.checked_shl(64 - 8 * significant).unwrap_or(0).to_be_bytes();
+        key[PARTITION_BYTES + 1..].copy_from_slice(&bytes[..ROW_NUMBER_BYTES]);
         key
     }
 

@@ -5,11 +5,16 @@ use crate::page::Page;
 use crate::plan::{Access, Plan, Ranges, plan};
 use crate::query::{Cursor, Order, Query, QueryError, Sort, compare_rows};
 use crate::table::{RowRef, Table};
-use crate::tree::{Entries, KeyRange, Leaves, PackedMap};
+use crate::partition::Visible;
+use crate::tree::{Entries, Entry, KeyRange, Leaves, PackedMap};
 use crate::words::{PartitionId, RowNumber};
+use arrayvec::ArrayVec;
 use rollcall_schema::{Literal, Row};
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// So many rows of an index are found at a time.
+const AHEAD_MAX: usize = 16;
 
 /// How a query was answered so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +47,8 @@ enum Source<'s, R> {
         map: &'s PackedMap,
         entries: Entries<'s>,
         others: std::vec::IntoIter<KeyRange>,
-        page: Option<&'s Page<R>>,
+        /// Rows that were found ahead, the next one last.
+        ahead: Vec<RowRef<'s, R>>,
     },
     Ready(std::vec::IntoIter<RowRef<'s, R>>),
 }
@@ -74,10 +80,40 @@ impl<R: Row> Table<R> {
     }
 }
 
+/// Finds the rows of some entries of an index, the last one first. Each step is taken for all of them before the next: what one row has to be fetched
+/// from memory does not wait for the row before.
+#[inline(never)]
+fn find_ahead<'s, R: Row>(
+    table: &'s Table<R>,
+    visible: Option<&Visible>,
+    entries: impl Iterator<Item = Entry<'s>>,
+    ahead: &mut Vec<RowRef<'s, R>>,
+) {
+    let places = entries.map(|entry| (PartitionId::from_bytes(entry.value), RowNumber::from_key(entry.tail())));
+    let places: ArrayVec<(PartitionId, RowNumber), AHEAD_MAX> =
+        places.filter(|(partition, _)| visible.is_none_or(|visible| visible.contains(*partition))).collect();
+    let mut last: Option<&'s Page<R>> = None;
+    let pages: ArrayVec<(&'s Page<R>, RowNumber), AHEAD_MAX> = places
+        .into_iter()
+        .filter_map(|(partition, number)| {
+            // Neighbours in an index often lie in one page.
+            last = last.filter(|page| page.spans(partition, number));
+            last = last.or_else(|| table.page_at(partition, number).map(Arc::as_ref));
+            Some((last?, number))
+        })
+        .collect();
+    pages.iter().for_each(|(page, number)| page.fetch(*number));
+    let found = pages.iter().rev().filter_map(|(page, number)| Some(RowRef { number: *number, stored: page.get(*number)? }));
+    ahead.extend(found);
+    ahead.iter().for_each(|row| {
+        std::hint::black_box(row.stored.changed);
+    });
+}
+
 fn entries<R>(map: &PackedMap, ranges: Ranges, falling: bool) -> Source<'_, R> {
     let Ranges { first, others } = ranges;
     let entries = if falling { map.range_back(first) } else { map.range(first) };
-    Source::Entries { map, entries, others: others.into_iter(), page: None }
+    Source::Entries { map, entries, others: others.into_iter(), ahead: Vec::new() }
 }
 
 impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
@@ -171,7 +207,15 @@ impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
                 *page = Some(&**next);
                 *position = 0;
             },
-            Source::Entries { map, entries, others, page } => loop {
+            Source::Entries { map, entries, others, ahead } => loop {
+                if let Some(row) = ahead.pop() {
+                    return Some(row);
+                }
+                let near = entries.near().min(self.remaining).min(AHEAD_MAX);
+                if near > 1 {
+                    find_ahead(self.table, visible, entries.by_ref().take(near), ahead);
+                    continue;
+                }
                 let Some(entry) = entries.next() else {
                     *entries = map.range(others.next()?);
                     continue;
@@ -179,15 +223,8 @@ impl<'s, 'q, R: Row> Rows<'s, 'q, R> {
                 let partition = PartitionId::from_bytes(entry.value);
                 if visible.is_none_or(|visible| visible.contains(partition)) {
                     let number = RowNumber::from_key(entry.tail());
-                    // Neighbours in an index often lie in one page.
-                    let near = page.filter(|page| page.partition() == partition).and_then(|page| page.get(number));
-                    if let Some(stored) = near {
-                        return Some(RowRef { number, stored });
-                    }
-                    let found = self.table.page_at(partition, number)?;
-                    *page = Some(&**found);
                     // INVARIANT: indexes and pages are of one version, so the row is there.
-                    return found.get(number).map(|stored| RowRef { number, stored });
+                    return self.table.get_in(partition, number);
                 }
             },
         }
@@ -239,10 +276,15 @@ impl<'s, R: Row> Iterator for Rows<'s, '_, R> {
     /// run ahead of. `for_each`, `count`, `sum` and the like come here.
     fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, initial: B, mut each: F) -> B {
         if let Some(pages) = self.whole_pages() {
-            return pages.fold(initial, |folded, page| {
+            let mut pages = pages.peekable();
+            let mut folded = initial;
+            while let Some(page) = pages.next() {
+                // Fetched while the rows of this page are read.
+                std::hint::black_box(pages.peek().map(|next| next.len()));
                 let rows = page.numbers().zip(page.rows());
-                rows.fold(folded, |folded, (number, stored)| each(folded, RowRef { number, stored }))
-            });
+                folded = rows.fold(folded, |folded, (number, stored)| each(folded, RowRef { number, stored }));
+            }
+            return folded;
         }
         let mut folded = initial;
         // Not the `fold` of what is left, which would come back here.

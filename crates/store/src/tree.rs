@@ -17,7 +17,7 @@ mod separators;
 pub(crate) use bulk::PackedBuilder;
 pub(crate) use leaves::Leaves;
 pub(crate) use map::{Entries, High, KeyRange, PackedMap};
-pub(crate) use packed::KEY_BYTES_MAX;
+pub(crate) use packed::{Entry, KEY_BYTES_MAX};
 pub(crate) use pending::{Deferred, Pending, Pool};
 
 use arrayvec::ArrayVec;

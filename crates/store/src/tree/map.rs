@@ -204,6 +204,12 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
+    /// How many entries are surely to come: those of the leaf at hand.
+    #[inline]
+    pub(crate) fn near(&self) -> usize {
+        self.end.saturating_sub(self.position)
+    }
+
     /// Goes to a leaf and finds which of its entries from `from` on are within the range.
     #[inline]
     fn enter(&mut self, leaf: &'a Packed, from: usize) {

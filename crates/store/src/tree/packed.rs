@@ -13,6 +13,7 @@
 //! no reference count, so a change to an index costs little more than the bytes of one leaf and of the inner nodes above it.
 
 use super::order::Probe;
+use crate::words::ROW_NUMBER_BYTES;
 use super::{Edit, Leaf};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -31,7 +32,7 @@ const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
 pub(super) const LEAF_BYTES_BULK: usize = LEAF_BYTES_MAX * 3 / 4;
 
 /// The last bytes of a key are never part of the shared prefix, so that a row number there can be read in one piece.
-pub(super) const TAIL_BYTES: usize = 8;
+pub(super) const TAIL_BYTES: usize = ROW_NUMBER_BYTES;
 
 const HEADER_BYTES: usize = 8;
 
@@ -103,7 +104,7 @@ impl<'a> Entry<'a> {
         key
     }
 
-    /// The last `N` bytes of the key, `N` being at most 8 and the key at least so long.
+    /// The last `N` bytes of the key, `N` being at most [`TAIL_BYTES`] and the key at least so long.
     #[inline]
     pub(crate) fn tail<const N: usize>(&self) -> [u8; N] {
         const { assert!(N <= TAIL_BYTES) };

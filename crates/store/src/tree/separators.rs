@@ -16,9 +16,9 @@ const SEPARATORS_MAX: usize = CHILDREN_MAX - 1;
 
 #[derive(Clone)]
 pub(super) struct Separators {
-    /// The four bytes of each separator behind the shared ones, as a number; `u32::MAX` behind the last one. A search counts these and seldom
-    /// looks further.
-    heads: [u32; SEPARATORS_MAX],
+    /// The four bytes of each separator behind the shared ones, as a number; the greatest number behind the last one. A search counts these and
+    /// seldom looks further.
+    heads: [i32; CHILDREN_MAX],
     count: u16,
     /// How many bytes all separators share; a search compares them once.
     shared: u16,
@@ -34,15 +34,16 @@ struct Text {
     ends: ArrayVec<u32, SEPARATORS_MAX>,
 }
 
-/// The first four bytes as a number of the same order, a shorter text filled up with zeros.
+/// The first four bytes as a number of the same order, a shorter text filled up with zeros. It is a signed one: vectors of these are compared at once.
 #[inline]
-fn head(bytes: &[u8]) -> u32 {
-    match bytes.first_chunk::<4>() {
+fn head(bytes: &[u8]) -> i32 {
+    let number = match bytes.first_chunk::<4>() {
         Some(four) => u32::from_be_bytes(*four),
         None => {
             bytes.iter().enumerate().fold(0, |head, (position, byte)| head | u32::from(*byte) << (24 - 8 * position))
         }
-    }
+    };
+    (number ^ 1 << 31) as i32
 }
 
 impl Separators {
@@ -60,7 +61,7 @@ impl Separators {
             count => text.get(0).iter().zip(text.get(count - 1)).take_while(|(left, right)| left == right).count(),
         };
         let mut separators = Separators {
-            heads: [u32::MAX; SEPARATORS_MAX],
+            heads: [i32::MAX; CHILDREN_MAX],
             count: text.ends.len() as u16,
             // INVARIANT: KEY_BYTES_MAX keeps a separator below 2^16 bytes.
             shared: shared as u16,
@@ -94,7 +95,7 @@ impl Separators {
         }
         let rest = &wanted.key[shared..];
         let wanted = head(rest);
-        let mut position = self.heads.iter().map(|head| usize::from(*head < wanted)).sum::<usize>();
+        let mut position = self.heads.iter().map(|head| u32::from(*head < wanted)).sum::<u32>() as usize;
         while position < count && self.heads[position] == wanted && self.text.get(position)[shared..] <= *rest {
             position += 1;
         }
