@@ -1,11 +1,11 @@
 //! The rows of a query, borrowed from the snapshot: the one way in which rows are read.
 
 use crate::condition::{Columns, Condition};
-use crate::page::Page;
+use crate::page::{PAGE_ROWS_MAX, Page};
+use crate::partition::Visible;
 use crate::plan::{Access, Plan, Ranges, plan};
 use crate::query::{Cursor, Order, Query, QueryError, Sort, compare_rows};
 use crate::table::{RowRef, Table};
-use crate::partition::Visible;
 use crate::tree::{Entries, Entry, KeyRange, Leaves, PackedMap};
 use crate::words::{PartitionId, RowNumber};
 use arrayvec::ArrayVec;
@@ -92,18 +92,24 @@ fn find_ahead<'s, R: Row>(
     let places = entries.map(|entry| (PartitionId::from_bytes(entry.value), RowNumber::from_key(entry.tail())));
     let places: ArrayVec<(PartitionId, RowNumber), AHEAD_MAX> =
         places.filter(|(partition, _)| visible.is_none_or(|visible| visible.contains(*partition))).collect();
-    let mut last: Option<&'s Page<R>> = None;
+    let mut last: Option<(&'s Page<R>, RowNumber)> = None;
     let pages: ArrayVec<(&'s Page<R>, RowNumber), AHEAD_MAX> = places
         .into_iter()
         .filter_map(|(partition, number)| {
-            // Neighbours in an index often lie in one page.
-            last = last.filter(|page| page.spans(partition, number));
-            last = last.or_else(|| table.page_at(partition, number).map(Arc::as_ref));
-            Some((last?, number))
+            // Neighbours in an index that came one after the other often lie in one page. Others are not compared with it: it would have to be here.
+            let near = last.filter(|(_, last)| number.0.wrapping_sub(last.0) < PAGE_ROWS_MAX as u64);
+            let page = match near.filter(|(page, _)| page.spans(partition, number)) {
+                Some((page, _)) => page,
+                None => &**table.page_at(partition, number)?,
+            };
+            last = Some((page, number));
+            last
         })
         .collect();
+    ahead.reserve_exact(pages.len());
     pages.iter().for_each(|(page, number)| page.fetch(*number));
-    let found = pages.iter().rev().filter_map(|(page, number)| Some(RowRef { number: *number, stored: page.get(*number)? }));
+    let found =
+        pages.iter().rev().filter_map(|(page, number)| Some(RowRef { number: *number, stored: page.get(*number)? }));
     ahead.extend(found);
     ahead.iter().for_each(|row| {
         std::hint::black_box(row.stored.changed);

@@ -44,7 +44,7 @@ impl<'a, L> Leaves<'a, L> {
     }
 
     /// Gives no more leaves.
-    pub(super) fn finish(&mut self) {
+    fn finish(&mut self) {
         self.path[0] = None;
         self.depth = 0;
     }

@@ -112,9 +112,8 @@ impl PackedMap {
     /// Entries of a range of keys, rising.
     #[inline]
     pub(crate) fn range(&self, range: KeyRange) -> Entries<'_> {
-        let leaves = self.tree.leaves_from(&range.low);
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: true };
-        if let Some(leaf) = entries.leaves.next() {
+        let mut entries = Entries::new(&self.tree, range, true);
+        if let Some(leaf) = self.tree.find(&entries.range.low) {
             let from = leaf.search(&entries.range.low).0;
             entries.enter(leaf, from);
         }
@@ -124,9 +123,11 @@ impl PackedMap {
     /// Entries of a range of keys, falling.
     pub(crate) fn range_back(&self, range: KeyRange) -> Entries<'_> {
         let high = range.high_key();
-        let leaves = self.tree.leaves_back_from(high.as_deref());
-        let mut entries = Entries { leaves, leaf: None, position: 0, end: 0, range, rising: false };
-        if let Some(leaf) = entries.leaves.next() {
+        let mut leaves = self.tree.leaves_back_from(high.as_deref());
+        let mut entries = Entries::new(&self.tree, range, false);
+        let first = leaves.next();
+        entries.leaves = Some(Box::new(leaves));
+        if let Some(leaf) = first {
             entries.enter(leaf, 0);
             if let Some(high) = high {
                 entries.end = leaf.search(&high).0;
@@ -193,7 +194,9 @@ impl KeyRange {
 /// Entries in order, borrowed from the map.
 #[derive(Clone)]
 pub(crate) struct Entries<'a> {
-    leaves: Leaves<'a, Packed>,
+    tree: &'a Tree<Packed>,
+    /// The leaves behind `leaf`; found when they are needed, as most ranges end where they start.
+    leaves: Option<Box<Leaves<'a, Packed>>>,
     leaf: Option<&'a Packed>,
     /// The next entry when rising; the first one that is wanted when falling.
     position: usize,
@@ -201,9 +204,16 @@ pub(crate) struct Entries<'a> {
     end: usize,
     range: KeyRange,
     rising: bool,
+    /// Whether the range goes on behind `leaf`.
+    goes_on: bool,
 }
 
 impl<'a> Entries<'a> {
+    #[inline]
+    fn new(tree: &'a Tree<Packed>, range: KeyRange, rising: bool) -> Entries<'a> {
+        Entries { tree, leaves: None, leaf: None, position: 0, end: 0, range, rising, goes_on: false }
+    }
+
     /// How many entries are surely to come: those of the leaf at hand.
     #[inline]
     pub(crate) fn near(&self) -> usize {
@@ -221,10 +231,20 @@ impl<'a> Entries<'a> {
             (High::Prefix(length), true) => (from, leaf.end_of_prefix(&self.range.low[..*length], from)),
             (_, false) => (leaf.search(&self.range.low).0, count),
         };
-        if (self.rising && self.end < count) || (!self.rising && self.position > 0) {
-            // The bound lies in this leaf: it is the last one.
-            self.leaves.finish();
-        }
+        // If the bound lies in this leaf, it is the last one.
+        self.goes_on = if self.rising { self.end == count } else { self.position == 0 };
+    }
+
+    /// The leaf behind the one at hand.
+    #[cold]
+    fn next_leaf(&mut self) -> Option<&'a Packed> {
+        let (tree, low) = (self.tree, &self.range.low);
+        let leaves = self.leaves.get_or_insert_with(|| {
+            let mut leaves = tree.leaves_from(low);
+            leaves.next();
+            Box::new(leaves)
+        });
+        leaves.next()
     }
 }
 
@@ -243,8 +263,12 @@ impl<'a> Iterator for Entries<'a> {
                 self.end -= 1;
                 return Some(leaf.entry(self.end));
             }
-            let leaf = self.leaves.next()?;
-            self.enter(leaf, 0);
+            if !self.goes_on {
+                return None;
+            }
+            let next = self.next_leaf();
+            self.goes_on = false;
+            self.enter(next?, 0);
         }
     }
 }

@@ -13,8 +13,8 @@
 //! no reference count, so a change to an index costs little more than the bytes of one leaf and of the inner nodes above it.
 
 use super::order::Probe;
-use crate::words::ROW_NUMBER_BYTES;
 use super::{Edit, Leaf};
+use crate::words::ROW_NUMBER_BYTES;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::sync::Arc;
