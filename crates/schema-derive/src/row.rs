@@ -282,7 +282,8 @@ fn schema(input: &DeriveInput, table: &Table, stored: &[Stored]) -> Result<Token
         let (name, unique, columns, only_where) =
             (&index.name, index.unique, positions(&index.columns)?, option(&index.only_where)?);
         indexes.push(quote! {
-            ::rollcall_schema::IndexSchema { name: #name, columns: &[#(#columns),*], unique: #unique, only_where: #only_where }
+            ::rollcall_schema::IndexSchema { name: #name, columns: &[#(#columns),*], unique: #unique, only_where: #only_where,
+                bits: ::rollcall_schema::column_bits(&[#(#columns),*], #only_where) }
         });
     }
     let mut rollups = Vec::new();
@@ -290,7 +291,9 @@ fn schema(input: &DeriveInput, table: &Table, stored: &[Stored]) -> Result<Token
         let (name, key, sums, only_where) =
             (&rollup.name, positions(&rollup.key)?, positions(&rollup.sums)?, option(&rollup.only_where)?);
         rollups.push(quote! {
-            ::rollcall_schema::RollupSchema { name: #name, key: &[#(#key),*], sums: &[#(#sums),*], only_where: #only_where }
+            ::rollcall_schema::RollupSchema { name: #name, key: &[#(#key),*], sums: &[#(#sums),*], only_where: #only_where,
+                key_bits: ::rollcall_schema::column_bits(&[#(#key),*], #only_where),
+                bits: ::rollcall_schema::column_bits(&[#(#key,)* #(#sums),*], #only_where) }
         });
     }
     let durability = choice(&table.durability, "Committed", &["committed", "relaxed", "volatile"])?;

@@ -64,6 +64,7 @@ pub use row::{Column, Row};
 pub use runtime::{RuntimeColumn, RuntimeError, RuntimeSchema};
 pub use table::{
     ColumnSchema, ColumnType, Durability, ENUMERATION_VARIANTS_MAX, IndexSchema, RollupSchema, TableKind, TableSchema,
+    column_bits,
 };
 pub use time::Time;
 pub use value::{Nested, NestedSchema, Value};

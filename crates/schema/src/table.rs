@@ -71,6 +71,22 @@ pub struct IndexSchema {
     pub unique: bool,
     /// The boolean column that must be true for a row to be in the index.
     pub only_where: Option<usize>,
+    /// All columns that decide a row's place in the index, as [`column_bits`].
+    pub bits: u64,
+}
+
+/// Columns as bits, one for each position; a table has at most 64.
+pub const fn column_bits(columns: &[usize], only_where: Option<usize>) -> u64 {
+    let mut bits = match only_where {
+        Some(column) => 1 << column,
+        None => 0,
+    };
+    let mut next = 0;
+    while next < columns.len() {
+        bits |= 1 << columns[next];
+        next += 1;
+    }
+    bits
 }
 
 /// Declared counts and sums, kept in the same commit as the rows.
@@ -84,6 +100,10 @@ pub struct RollupSchema {
     pub sums: &'static [usize],
     /// The boolean column that must be true for a row to count.
     pub only_where: Option<usize>,
+    /// All columns that decide a row's group, as [`column_bits`].
+    pub key_bits: u64,
+    /// Those, and the columns that it sums.
+    pub bits: u64,
 }
 
 /// When a change to a table is safe on disk.

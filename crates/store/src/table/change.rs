@@ -6,7 +6,7 @@ use crate::page::{AnyRow, Page, Stored};
 use crate::rollup::{self, includes};
 use crate::tree::{Deferred, Edit, KEY_BYTES_MAX, Pool};
 use crate::words::{PARTITION_BYTES, PartitionId, ROW_NUMBER_BYTES, RowNumber, Version};
-use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, key};
+use rollcall_schema::{IndexSchema, Literal, Row, TableSchema, column_bits, key};
 use std::sync::Arc;
 
 /// Buffers that every change uses again.
@@ -47,11 +47,6 @@ fn has_null<R: Row>(columns: &[usize], row: &R) -> bool {
     columns.iter().any(|column| row.value(*column).is_null())
 }
 
-/// Columns as bits. A table has at most 64, which building a store checks.
-fn bits(columns: &[usize], only_where: Option<usize>) -> u64 {
-    columns.iter().chain(&only_where).fold(0, |bits, column| bits | 1 << column)
-}
-
 impl<R: Row> Table<R> {
     /// Puts `new` (or nothing) in the place of the row with this number (or of nothing). The row keeps its number whatever else changes. Nothing
     /// is changed if it fails, or if the row is equal to what is there: then the answer is `None`.
@@ -69,8 +64,11 @@ impl<R: Row> Table<R> {
             None => None,
         };
         let differ = match (&old, &new) {
-            (Some((_, old)), Some(new)) if old.row == new.row => return Ok(None),
-            (Some((_, old)), Some(new)) => old.row.differences(&new.row),
+            (Some((_, old)), Some(new)) => match old.row.differences(&new.row) {
+                // Fields that this version does not know are no columns.
+                0 if old.row == new.row => return Ok(None),
+                differ => differ,
+            },
             (None, _) if before == Before::Row => {
                 return Err(ChangeError::NoSuchRow { table: self.schema.name, number });
             }
@@ -87,7 +85,7 @@ impl<R: Row> Table<R> {
         }
         let new = match new {
             Some(stored)
-                if differ & bits(self.schema.partition, None) == 0
+                if differ & column_bits(self.schema.partition, None) == 0
                     && let Some((partition, _)) = &old =>
             {
                 Some((*partition, stored))
@@ -102,12 +100,12 @@ impl<R: Row> Table<R> {
         let new_row = new.as_ref().map(|(partition, stored)| (*partition, &stored.row));
         let moved = old_row.map(|(partition, _)| partition) != new_row.map(|(partition, _)| partition);
         for (index, map) in self.schema.indexes.iter().zip(&mut self.indexes) {
-            if moved || differ & bits(index.columns, index.only_where) != 0 {
+            if moved || differ & index.bits != 0 {
                 change_index(map, self.schema, index, number, old_row, new_row, &mut scratch.pool);
             }
         }
         for (declared, map) in self.schema.rollups.iter().zip(&mut self.rollups) {
-            if moved || differ & (bits(declared.key, declared.only_where) | bits(declared.sums, None)) != 0 {
+            if moved || differ & declared.bits != 0 {
                 rollup::change(map.pending(&mut scratch.pool), self.schema, declared, old_row, new_row);
             }
         }
@@ -144,7 +142,7 @@ impl<R: Row> Table<R> {
     /// Refuses rows that an index or a rollup cannot take.
     fn check(&self, number: RowNumber, differ: u64, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
         for (position, index) in self.schema.indexes.iter().enumerate() {
-            if differ & bits(index.columns, index.only_where) == 0 || !includes(index.only_where, new) {
+            if differ & index.bits == 0 || !includes(index.only_where, new) {
                 continue;
             }
             let prefix = &mut scratch.key;
@@ -173,7 +171,7 @@ impl<R: Row> Table<R> {
     /// Refuses rows whose group in a rollup has too long a key.
     fn check_rollups(&self, differ: u64, new: &R, scratch: &mut Scratch) -> Result<(), ChangeError> {
         for rollup in self.schema.rollups {
-            if differ & bits(rollup.key, rollup.only_where) == 0 || !includes(rollup.only_where, new) {
+            if differ & rollup.key_bits == 0 || !includes(rollup.only_where, new) {
                 continue;
             }
             let key = &mut scratch.key;

@@ -25,6 +25,20 @@ impl<'k> Probe<'k> {
     }
 }
 
+/// What is left of a key behind a prefix, which is seldom longer than 16 bytes: two comparisons of numbers then, and no call.
+#[inline]
+pub(super) fn strip_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {
+    let (start, rest) = key.split_at_checked(prefix.len())?;
+    let same = match (prefix.first_chunk::<8>(), prefix.last_chunk::<8>()) {
+        (Some(first), Some(last)) if prefix.len() <= 16 => {
+            start.first_chunk::<8>() == Some(first) && start.last_chunk::<8>() == Some(last)
+        }
+        (Some(_), _) => start == prefix,
+        _ => start.iter().zip(prefix).all(|(left, right)| left == right),
+    };
+    same.then_some(rest)
+}
+
 /// The first eight bytes of `bytes[start..end]` as a number of the same order, a shorter key filled up with zeros.
 #[inline]
 fn head(bytes: &[u8], start: usize, end: usize) -> u64 {

@@ -12,7 +12,7 @@
 //! length, as most are, have it as their stride; else the stride is zero and their ends are stored. Copying a leaf is one `memcpy` and touches
 //! no reference count, so a change to an index costs little more than the bytes of one leaf and of the inner nodes above it.
 
-use super::order::Probe;
+use super::order::{Probe, strip_prefix};
 use super::{Edit, Leaf};
 use crate::words::ROW_NUMBER_BYTES;
 use std::cell::RefCell;
@@ -194,7 +194,7 @@ impl Packed {
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> (usize, bool) {
         let prefix = self.prefix();
-        let rest = match key.strip_prefix(prefix) {
+        let rest = match strip_prefix(key, prefix) {
             Some(rest) => rest,
             None => return (if prefix < key { self.count() } else { 0 }, false),
         };

@@ -5,7 +5,6 @@
 
 use super::packed::{Change, Entry};
 use super::{Keys, PackedMap};
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
@@ -128,11 +127,16 @@ impl Pending {
     /// Sorts the changes by key, and leaves one for each.
     pub(super) fn sort(&mut self, width: usize) {
         let keys = &self.keys;
-        let by_key = |left: &Queued, right: &Queued| left.compare(right, keys).then(left.key_at.cmp(&right.key_at));
-        self.list.sort_unstable_by(by_key);
+        // Heads decide most comparisons, so the few that they do not are made afterwards.
+        self.list.sort_unstable_by_key(Queued::head);
+        for run in self.list.chunk_by_mut(|left, right| left.head == right.head).filter(|run| run.len() > 1) {
+            run.sort_unstable_by(|left, right| {
+                left.key(keys).cmp(right.key(keys)).then(left.key_at.cmp(&right.key_at))
+            });
+        }
         let values = &mut self.values;
         self.list.dedup_by(|later, kept| {
-            if kept.compare(later, keys) != Ordering::Equal {
+            if kept.head != later.head || kept.key(keys) != later.key(keys) {
                 return false;
             }
             match later.kind {
@@ -177,9 +181,8 @@ impl Queued {
         self.value_at as usize..self.value_at as usize + width
     }
 
-    fn compare(&self, other: &Queued, keys: &[u8]) -> Ordering {
-        let head = |queued: &Queued| u128::from(queued.head[0]) << 64 | u128::from(queued.head[1]);
-        head(self).cmp(&head(other)).then_with(|| self.key(keys).cmp(other.key(keys)))
+    fn head(&self) -> u128 {
+        u128::from(self.head[0]) << 64 | u128::from(self.head[1])
     }
 
     /// Brings the value up to date, where it is to be added to that of the entry that is there.
