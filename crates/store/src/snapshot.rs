@@ -146,6 +146,8 @@ pub trait AnyTable: Send + Sync + 'static {
     #[doc(hidden)]
     fn forget_gone_partitions(&mut self, floor: Version);
     #[doc(hidden)]
+    fn is_settled(&self) -> bool;
+    #[doc(hidden)]
     fn settle(&mut self, scratch: &mut AnyScratch) -> usize;
     #[doc(hidden)]
     fn decode(&self, bytes: &[u8], changed: Version, names: &mut NamePool) -> Result<Arc<dyn AnyRow>, DecodeError>;
@@ -248,6 +250,10 @@ impl<R: Row> AnyTable for Table<R> {
 
     fn forget_gone_partitions(&mut self, floor: Version) {
         Table::forget_gone_partitions(self, floor);
+    }
+
+    fn is_settled(&self) -> bool {
+        Table::is_settled(self)
     }
 
     fn settle(&mut self, scratch: &mut AnyScratch) -> usize {

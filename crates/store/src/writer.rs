@@ -70,7 +70,7 @@ pub struct Batch<'w> {
     writer: &'w mut Writer,
     state: State,
     changes: Vec<Change>,
-    /// Partitions that an undone command may have made.
+    /// What undone commands touched, among it partitions that they may have made.
     undone: Vec<(usize, PartitionId)>,
     written_bytes: usize,
 }
@@ -153,11 +153,13 @@ impl Batch<'_> {
         for change in self.changes.drain(mark..).rev() {
             let version = self.state.version;
             let table = self.state.any_table_mut(change.table);
-            let old = change.old.map(|(_, row)| row);
+            let (was_in, old) = change.old.unzip();
             table
                 .change_any(change.number, old, version, &mut self.writer.scratch)
                 .expect("what was there before a change fits the table");
-            self.undone.extend(change.new.map(|(partition, _)| (change.table, partition)));
+            self.undone.extend(
+                change.new.map(|(partition, _)| partition).or(was_in).map(|partition| (change.table, partition)),
+            );
         }
     }
 
@@ -179,8 +181,9 @@ impl Batch<'_> {
         for ((table, partition), more_rows) in touched {
             self.state.any_table_mut(table).touch_partition(partition, more_rows, version);
         }
-        for (table, partition) in std::mem::take(&mut self.undone) {
-            self.state.any_table_mut(table).drop_unused_partition(partition, version);
+        let undone = std::mem::take(&mut self.undone);
+        for (table, partition) in &undone {
+            self.state.any_table_mut(*table).drop_unused_partition(*partition, version);
         }
         let released_blobs = self.count_blobs();
         let mut copied_bytes = self.state.own_bytes() + self.state.blobs.take_copied();
@@ -195,6 +198,16 @@ impl Batch<'_> {
                 durability = strictest(durability, table.schema().durability);
             }
         }
+        // A table that was changed and set back has that still before it, and must not take it along to readers.
+        for (table, _) in undone {
+            if !std::mem::replace(&mut seen[table], true) {
+                copied_bytes += self.state.any_table_mut(table).settle(&mut self.writer.scratch);
+            }
+        }
+        debug_assert!(
+            self.state.tables.iter().all(|table| table.is_settled()),
+            "readers get tables with nothing pending"
+        );
         let snapshot = Snapshot { state: Arc::new(self.state) };
         self.writer.tip = snapshot.state.clone();
         self.writer.last_version = version;

@@ -149,6 +149,30 @@ fn a_failed_command_leaves_no_number_no_partition_and_no_version_behind() {
 }
 
 #[test]
+fn a_table_that_only_a_failed_command_touched_is_published_as_it_was() {
+    let mut world = World::new(StoreLimits::default());
+    let number = world.change(|both| both.insert(Item::named("kept")));
+    for deletes in [false, true] {
+        let mut batch = world.writer.begin(Time::from_micros(9));
+        let failed: Result<(), Failed> = batch.attempt(|change| {
+            change.insert(Item::named("undone"))?;
+            if deletes {
+                change.delete::<Item>(number)?;
+            }
+            Err(Failed::OnPurpose)
+        });
+        assert_eq!(failed, Err(Failed::OnPurpose));
+        batch.attempt(|change| change.insert(sighting(u64::from(deletes), 1))).unwrap();
+        let prepared = batch.prepare().expect("a row was inserted");
+        let items = prepared.snapshot().table::<Item>();
+        let found: Vec<_> =
+            items.select(Query::all().equal(Item::NAME, "kept")).unwrap().map(|row| row.number).collect();
+        assert_eq!((found, items.len()), (vec![number], 1));
+        world.writer.publish(prepared);
+    }
+}
+
+#[test]
 fn later_commands_of_a_batch_see_earlier_ones_and_not_failed_ones() {
     let mut world = World::new(StoreLimits::default());
     let mut batch = world.writer.begin(Time::from_micros(9));

@@ -130,6 +130,11 @@ impl<R: Row> Table<R> {
         self.partitions.forget_gone(floor);
     }
 
+    /// Whether nothing is pending.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.indexes.iter().chain(&self.rollups).chain([&self.numbers]).all(Deferred::is_settled)
+    }
+
     /// Ends a batch: indexes and rollups take in what they still have to. Gives the bytes that earlier versions hold alone since the last one.
     pub(crate) fn settle(&mut self, scratch: &mut Scratch) -> usize {
         let maps = self.indexes.iter_mut().chain(&mut self.rollups).chain([&mut self.numbers]);

@@ -234,6 +234,10 @@ impl Deferred {
         Deferred { map, work: None }
     }
 
+    pub(crate) fn is_settled(&self) -> bool {
+        self.work.is_none()
+    }
+
     /// The map with all its changes.
     #[inline]
     pub(crate) fn read(&self) -> &PackedMap {
