@@ -69,7 +69,9 @@ fn floor_line(lines: &mut String, floor: Floor, ratio: Ratio) {
 /// What stands below the table.
 pub fn footer(report: &Report) -> String {
     let notes: String = report.notes.iter().map(|note| format!("{note}\n")).collect();
-    format!("{notes}{} cases in {:.1} s on {} cores", report.cases.len(), report.seconds, report.cores)
+    let cases = report.cases.len();
+    let plural = if cases == 1 { "" } else { "s" };
+    format!("{notes}{cases} case{plural} in {:.1} s on {} cores", report.seconds, report.cores)
 }
 
 fn columns(latency: Latency) -> [Option<f64>; 8] {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rollcall_types::units::{parse_bytes, parse_duration};
 
+use crate::rows::columns_help;
+
 /// Where the server is when nobody says otherwise.
 pub const DEFAULT_SERVER: &str = "127.0.0.1:5050";
 /// The port of `rollcall dev` when nobody says otherwise.
@@ -53,6 +55,7 @@ pub enum Verb {
     /// Makes what runs be as a job file says, and waits until it is.
     Run(RunArguments),
     /// What runs and what ran.
+    #[command(after_help = columns_help())]
     Tasks(TasksArguments),
     /// What tasks wrote.
     Logs(LogsArguments),
@@ -60,7 +63,7 @@ pub enum Verb {
     Stop(StopArguments),
     /// Prints an example to begin with.
     Example {
-        /// Which one.
+        /// Which one; without a name, they are listed.
         name: Option<String>,
     },
     /// Measures what Rollcall costs on this machine, beside the least that the same calls can cost.
@@ -98,7 +101,7 @@ pub struct DevArguments {
     /// Listens where everybody may come, without credentials.
     #[arg(long)]
     pub insecure: bool,
-    /// Where everything is kept.
+    /// Where everything is kept [default: ~/.local/share/rollcall/dev; as root /var/lib/rollcall/dev].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Forgets what an earlier start kept.
@@ -137,10 +140,10 @@ pub struct TasksArguments {
     /// No more rows than this.
     #[arg(long)]
     pub limit: Option<u32>,
-    /// Goes on where an earlier answer ended.
+    /// Goes on where an earlier answer ended: what it printed behind `next: --after`.
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
-    /// Which columns, separated by commas.
+    /// Which columns to show, separated by commas; they are listed below.
     #[arg(long, value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Times in UTC in place of ages.

@@ -91,7 +91,9 @@ impl Failure {
             Ok(ServerError { message, .. }) => Self::new(kind, message),
             Err(_) => {
                 let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES_MAX)]).into_owned();
-                Self::new(kind, format!("the server answered {status}: {}", shown.escape_debug()))
+                // Whoever that is, its 404 is not our "no such thing".
+                let text = format!("the server answered {status}: {}", shown.escape_debug());
+                Self::work(format!("{text}\nRollcall does not answer like this; look at --server and ROLLCALL_SERVER"))
             }
         }
     }
@@ -154,9 +156,27 @@ mod tests {
             ),
             (403, br#"{"message":"no"}"#, 4, "no"),
             (422, br#"{"code":"full","message":""}"#, 2, "full"),
-            (500, b"oops\x1b[1m", 1, "the server answered 500: oops\\u{1b}[1m"),
-            (503, b"", 1, "the server answered 503: "),
-            (200, b"\xff", 1, "the server answered 200: \u{fffd}"),
+            (
+                404,
+                b"oops\x1b[1m",
+                1,
+                concat!(
+                    "the server answered 404: oops\\u{1b}[1m\n",
+                    "Rollcall does not answer like this; look at --server and ROLLCALL_SERVER"
+                ),
+            ),
+            (
+                503,
+                b"",
+                1,
+                "the server answered 503: \nRollcall does not answer like this; look at --server and ROLLCALL_SERVER",
+            ),
+            (
+                200,
+                b"\xff",
+                1,
+                "the server answered 200: \u{fffd}\nRollcall does not answer like this; look at --server and ROLLCALL_SERVER",
+            ),
         ];
         for (status, body, code, text) in table {
             let failure = Failure::from_answer(status, body);

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use rollcall_schema::Row;
 use rollcall_types::units::show_duration;
+use rollcall_types::{Task, nearest};
 use serde_json::Value;
 
 use crate::arguments::Output;
 use crate::client::Answer;
+use crate::failure::Failure;
 use crate::table::table;
 use crate::times::{age, between, time_of};
 
@@ -15,6 +18,27 @@ use crate::times::{age, between, time_of};
 const TASK_COLUMNS: [&str; 6] = ["task", "state", "agent", "started", "ran", "cause"];
 /// Columns of answers that are times.
 const TIME_COLUMNS: [&str; 3] = ["created", "started", "ended"];
+
+/// What can be shown of a task and not asked for: made by the server, or by us from several columns.
+const SHOWN_ONLY: [(&str, &str); 4] = [
+    ("task", "Its name: job.instance.attempt."),
+    ("ran", "How long it ran; in tables only."),
+    ("row", "The number of its row."),
+    ("version", "The version of the store that last changed it."),
+];
+
+/// The columns of tasks, as `rollcall help tasks` lists them.
+pub fn columns_help() -> String {
+    let mut text = "Columns, for --where, --sort and --columns:\n".to_owned();
+    for column in Task::schema().columns {
+        text.push_str(&format!("  {:<17} {}\n", column.name, column.comment));
+    }
+    text.push_str("For --columns only:\n");
+    for (name, comment) in SHOWN_ONLY {
+        text.push_str(&format!("  {name:<17} {comment}\n"));
+    }
+    text
+}
 
 /// One answer about tasks.
 #[derive(Debug, Default)]
@@ -58,6 +82,19 @@ impl TaskRows {
             Output::Jsonl => self.rows.iter().map(|row| format!("{}\n", picked(row, &columns))).collect(),
             Output::Csv => self.csv(&columns),
         }
+    }
+
+    /// A column that nobody knows is refused, since an empty one would look like an answer. A newer server may send
+    /// columns that we do not know, so what is in a row counts as known.
+    pub fn check_columns(&self, columns: &[String]) -> Result<(), Failure> {
+        let known = || Task::schema().columns.iter().map(|column| column.name).chain(SHOWN_ONLY.map(|(name, _)| name));
+        let sent = |name: &str| self.rows.iter().any(|row| row.get(name).is_some());
+        let Some(unknown) = columns.iter().find(|name| !known().any(|known| known == *name) && !sent(name)) else {
+            return Ok(());
+        };
+        let meant = nearest(unknown, known()).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let shown = unknown.escape_debug();
+        Err(Failure::usage(format!("--columns: no column `{shown}`{meant}\nall columns: rollcall help tasks")))
     }
 
     fn table(&self, columns: &[&str], absolute: bool) -> String {
@@ -154,9 +191,11 @@ fn csv_cell(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::TaskRows;
+    use super::{TaskRows, columns_help};
     use crate::arguments::Output;
     use crate::client::Answer;
+    use crate::failure::Failure;
+    use crate::table::LINE_CHARACTERS_MAX;
 
     fn from(json: serde_json::Value) -> TaskRows {
         TaskRows::from_answer(Answer { json, date: None })
@@ -207,6 +246,26 @@ web.1.1
             serde_json::from_str(&answer().print(Output::Json, &[], false)).expect("is JSON");
         assert_eq!(all, answer().rows);
         assert_eq!(TaskRows::default().print(Output::Json, &[], false), "[]\n");
+    }
+
+    #[test]
+    fn a_column_that_nobody_knows_is_refused() {
+        let mut answer = answer();
+        let check = |answer: &TaskRows, name: &str| answer.check_columns(&["task".to_owned(), name.to_owned()]);
+        for known in ["ran", "pid", "ended", "cpus_thousandths", "version"] {
+            assert_eq!(check(&answer, known), Ok(()), "{known}");
+        }
+        let expected = "--columns: no column `stat`; did you mean `state`?\nall columns: rollcall help tasks";
+        assert_eq!(check(&answer, "stat"), Err(Failure::usage(expected)));
+        answer.rows.push(json!({ "stat": 1 }));
+        assert_eq!(check(&answer, "stat"), Ok(()), "a newer server knows better");
+    }
+
+    #[test]
+    fn the_list_of_columns_fits_a_terminal() {
+        let text = columns_help();
+        assert!(text.contains("\n  cause_text "), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= LINE_CHARACTERS_MAX), "{text}");
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn sorts(text: &str, schema: &'static TableSchema) -> Result<Vec<Sort>, ApiError
 pub fn parse_limit(text: &str) -> Result<usize, ApiError> {
     let hint = match text.parse() {
         Ok(limit @ 1..=LIMIT_MAX) => return Ok(limit),
-        Ok(0) => "to get no rows, do not ask",
+        Ok(0) => "ask for one row or more",
         _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             "ask for the first ones, then go on with `after` and the `next` of the answer; without limit all rows come"
         }

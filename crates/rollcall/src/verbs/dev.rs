@@ -70,7 +70,7 @@ pub async fn run(arguments: DevArguments, output: Output) -> Result<(), Failure>
         end = &mut ending => return end,
         () = interrupts.next() => {}
     }
-    eprintln!("stopping the tasks, then the server; again Ctrl-C to end at once");
+    eprintln!("stopping the tasks, then the server; Ctrl-C again ends at once");
     drop(stop);
     tokio::select! {
         end = ending => end,
@@ -186,11 +186,18 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let (port, holder) = (address.port(), holder(address).await.unwrap_or_default());
-            let instead = "Use it, or: rollcall dev --port 0 --data DIR";
-            Err(Failure::work(format!("port {port} is in use{holder}. {instead}")))
+            let port = address.port();
+            Err(Failure::work(match holder(address).await {
+                Some(holder) => {
+                    format!("port {port} is in use{holder}. Use it, or: rollcall dev --port 0 --data DIR")
+                }
+                None => format!("port {port} is in use by another program. Take a free one: rollcall dev --port 0"),
+            }))
         }
-        Err(error) => Err(Failure::work(format!("cannot listen at {address}: {error}"))),
+        Err(error) => {
+            let instead = "Take a free port: rollcall dev --port 0";
+            Err(Failure::work(format!("cannot listen at {address}: {error}. {instead}")))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
     let spec = answer["spec_number"].as_u64().unwrap_or(1);
     let is_unchanged = change == "unchanged";
     if arguments.detach && is_unchanged {
-        let rows = newest(tasks(server, &name).await?.rows);
+        let rows = wanted(&job, newest(tasks(server, &name).await?.rows));
         return if people { print_line(&unchanged(&name, &job, spec, &rows)) } else { Ok(()) };
     }
     if people && !is_unchanged {
@@ -54,7 +54,7 @@ pub async fn run(server: &Server, output: Output, arguments: &RunArguments) -> R
         }
         is_done(&job, rows)
     };
-    let rows = until(server, &name, arguments.timeout, &goes_on, done).await?;
+    let rows = wanted(&job, until(server, &name, arguments.timeout, &goes_on, done).await?);
     if people && is_unchanged {
         print_line(&unchanged(&name, &job, spec, &rows))?;
     } else if people {
@@ -85,7 +85,10 @@ pub async fn stop(server: &Server, output: Output, arguments: &StopArguments) ->
     let ended = |row: &Value| !matches!(standing(row), Standing::Coming | Standing::Running);
     let rows = until(server, &name, arguments.timeout, &goes_on, |rows| rows.iter().all(ended)).await?;
     if output == Output::Table {
-        print_line(&format!("{name}   stopped: {} after {}", instances(rows.len()), show_duration(asked.elapsed())))?;
+        print_line(&match answer["tasks"].as_array().map_or(rows.len(), Vec::len) {
+            0 => format!("{name}   stopped; there was nothing left to stop"),
+            count => format!("{name}   stopped: {} after {}", instances(count), show_duration(asked.elapsed())),
+        })?;
     }
     Ok(())
 }
@@ -105,14 +108,28 @@ fn read(file: &Path) -> Result<JobFile, Failure> {
     JobFile::parse(&text, &name).map_err(|errors| Failure::usage(errors.to_string()))
 }
 
+/// Whether a task fills an instance that the job has. One beyond is left from a time when the job had more.
+fn is_wanted(job: &JobFile, row: &Value) -> bool {
+    row["instance"].as_u64().is_none_or(|instance| instance < u64::from(job.instances))
+}
+
+/// The tasks that the job is about: that one beyond its instances was stopped is no failure, it was asked for.
+fn wanted(job: &JobFile, rows: Vec<Value>) -> Vec<Value> {
+    rows.into_iter().filter(|row| is_wanted(job, row)).collect()
+}
+
 fn is_done(job: &JobFile, rows: &[Value]) -> bool {
+    let (rows, beyond): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| is_wanted(job, row));
+    if beyond.iter().any(|row| matches!(standing(row), Standing::Coming | Standing::Running)) {
+        return false;
+    }
     let wanted = match job.kind {
         JobKind::Service => Standing::Running,
         JobKind::Batch => Standing::Finished,
     };
     let reached = rows.iter().filter(|row| standing(row) == wanted).count();
     // A failure ends the waiting once nothing else is on its way.
-    let settled = |row: &Value| match standing(row) {
+    let settled = |row: &&Value| match standing(row) {
         Standing::Coming => false,
         Standing::Running => job.kind == JobKind::Service,
         _ => true,
@@ -172,21 +189,27 @@ fn summary(job: &JobFile, spec: u64, rows: &[Value], took: Duration) -> String {
     format!("{reached} of {} {word} after {}. spec {spec}", job.instances, show_duration(took))
 }
 
-/// What to look at when tasks failed.
+/// What to look at when tasks failed. One that never ran wrote nothing, so its cause is told, whole.
 fn failed(rows: &[Value]) -> Option<Failure> {
     let ended = |row: &&Value| matches!(standing(row), Standing::Failed | Standing::Stopped);
     let failed: Vec<&Value> = rows.iter().filter(ended).collect();
     if failed.is_empty() {
         return None;
     }
-    let hints = failed.iter().take(FAILED_SHOWN_MAX).map(|row| format!("  rollcall logs {}", task_name(row)));
-    let hints = hints.collect::<Vec<_>>().join("\n");
     let count = failed.len();
-    Some(Failure::work(format!(
-        "{count} of {} did not work. What {} wrote:\n{hints}",
-        rows.len(),
-        if count == 1 { "it" } else { "they" }
-    )))
+    let (never_ran, ran): (Vec<&Value>, Vec<&Value>) =
+        failed.into_iter().partition(|row| row["cause"] == "start_failed");
+    let mut text = format!("{count} of {} did not work.", rows.len());
+    if !ran.is_empty() {
+        text.push_str(if ran.len() == 1 { " What it wrote:" } else { " What they wrote:" });
+    }
+    for row in ran.iter().take(FAILED_SHOWN_MAX) {
+        text.push_str(&format!("\n  rollcall logs {}", task_name(row)));
+    }
+    for row in never_ran.iter().take(FAILED_SHOWN_MAX) {
+        text.push_str(&format!("\n  {} never ran: {}", task_name(row), printable(&cause(row))));
+    }
+    Some(Failure::work(text))
 }
 
 #[cfg(test)]
@@ -196,7 +219,8 @@ mod tests {
     use rollcall_types::{JobFile, example_web};
     use serde_json::{Value, json};
 
-    use super::{failed, head, is_done, summary, unchanged};
+    use super::{failed, head, is_done, summary, unchanged, wanted};
+    use crate::failure::Failure;
     use crate::names::Name;
 
     fn job(kind: &str) -> JobFile {
@@ -226,6 +250,25 @@ mod tests {
         for (kind, states, done) in table {
             assert_eq!(is_done(&job(kind), &rows(states)), done, "{kind} {states:?}");
         }
+    }
+
+    #[test]
+    fn a_job_made_smaller_has_not_failed() {
+        // The example has three instances; the fourth is left from before.
+        let job = job("service");
+        assert!(!is_done(&job, &rows(&["running", "running", "starting", "running"])), "one too many is no stand-in");
+        assert!(!is_done(&job, &rows(&["running", "running", "running", "stopping"])), "it is still there");
+        let rows = rows(&["running", "running", "running", "stopped"]);
+        assert!(is_done(&job, &rows));
+        assert_eq!(failed(&wanted(&job, rows)), None);
+    }
+
+    #[test]
+    fn the_cause_of_what_never_ran_is_told_whole() {
+        let text = "no program `x` ".repeat(20);
+        let row = json!({ "task": "web.0.1", "state": "failed", "cause": "start_failed", "cause_text": text });
+        let expected = format!("1 of 1 did not work.\n  web.0.1 never ran: start_failed: {text}");
+        assert_eq!(failed(&[row]), Some(Failure::work(expected)));
     }
 
     #[test]

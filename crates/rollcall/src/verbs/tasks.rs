@@ -34,6 +34,7 @@ pub async fn run(server: &Server, output: Output, arguments: TasksArguments) -> 
             break;
         }
     }
+    gathered.check_columns(&arguments.columns)?;
     print(&gathered.print(output, &arguments.columns, arguments.time))?;
     if let Some(next) = &gathered.next {
         let read = gathered.read.as_ref().map(|read| format!(", {read}")).unwrap_or_default();

@@ -72,6 +72,11 @@ web   new: service, 3 instances of 0.25 cpus, 64M
         task["cause_text"].as_str().is_some_and(|text| text.starts_with("replaced by spec 2"))
     };
     assert_eq!((replaced.len(), replaced.iter().all(told)), (3, true), "{replaced:?}");
+    // Fewer instances are what was asked for, and no failure, today and when the same file is run again.
+    let fewer = job.replace("instances = 3", "instances = 2");
+    let (code, out, err) = dev.run(&fewer, &[]);
+    assert_eq!((code, out.contains("\n2 of 2 running"), err.as_str()), (0, true, ""), "{out}");
+    assert_eq!(dev.run(&fewer, &[]), (0, "web   unchanged: spec 3, 2 of 2 running\n".into(), String::new()));
     assert_eq!(dev.rollcall(&["version"]).1, format!("binary {0}   server {0}\n", env!("CARGO_PKG_VERSION")));
 }
 

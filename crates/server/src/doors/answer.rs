@@ -77,9 +77,8 @@ impl From<CommandError> for Refusal {
     fn from(refused: CommandError) -> Refusal {
         let message = refused.to_string();
         match refused {
-            CommandError::NoSuchJob { .. } => {
-                Refusal::new(ErrorCode::NoSuchThing, message).hint("all there are: GET /v1/jobs")
-            }
+            CommandError::NoSuchJob { .. } => Refusal::new(ErrorCode::NoSuchThing, message)
+                .hint("all there are: rollcall tasks --columns job,state, or GET /v1/jobs"),
             CommandError::NoSuchInstance { .. } | CommandError::NoSuchTask(_) | CommandError::NoSuchAgent(_) => {
                 Refusal::new(ErrorCode::NoSuchThing, message)
             }

@@ -27,7 +27,7 @@ fn counts(answer: &Json) -> Vec<u64> {
 #[test]
 fn parameters_become_a_request_or_an_error_that_names_them() {
     for (query, message, hint) in [
-        ("limit=0", "limit: '0' is not a number from 1 to 10000", "to get no rows, do not ask"),
+        ("limit=0", "limit: '0' is not a number from 1 to 10000", "ask for one row or more"),
         (
             "limit=10001",
             "limit: '10001' is not a number from 1 to 10000",

@@ -39,7 +39,12 @@ impl DataFolder {
             Failure::work(format!("cannot {what} the data folder {}: {error}", path.display()))
         };
         let made = std::fs::DirBuilder::new().recursive(true).mode(MODE).create(&path);
-        made.map_err(|error| failed("make", error))?;
+        made.map_err(|error| {
+            let path = path.display();
+            Failure::work(format!(
+                "cannot make the data folder {path}: {error}. Keep it elsewhere: rollcall dev --data DIR"
+            ))
+        })?;
         let lock = lock(&path).map_err(|error| failed("lock", error))?;
         let Ok(lock) = lock else {
             let holder = lock.expect_err("is held").map(|pid| format!(" (pid {pid})")).unwrap_or_default();
