@@ -27,7 +27,8 @@ async fn the_exit_of_the_main_process_is_the_outcome() {
 #[tokio::test]
 async fn a_stop_is_a_request_that_the_task_may_answer() {
     let place = place();
-    let sandbox = place.start(shell("a", "trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait"));
+    // A child that is started just as the signal comes may miss it, so none lives long.
+    let sandbox = place.start(shell("a", "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"));
     running(&sandbox).await;
     assert_eq!(first_line(&sandbox).await, "ready");
     sandbox.stop(PATIENCE);
@@ -66,7 +67,7 @@ async fn a_second_stop_can_only_shorten_the_grace() {
 async fn the_grace_is_also_for_what_the_main_process_started() {
     let place = place();
     // The shell itself dies of SIGTERM at once.
-    let child = "(trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; sleep 1000 & wait) & wait";
+    let child = "(trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done) & wait";
     let sandbox = place.start(shell("a", child));
     running(&sandbox).await;
     first_line(&sandbox).await;
