@@ -323,7 +323,7 @@ impl Transaction<'_> {
         self.change(number, Some(row), Before::Nothing)?;
         self.state.next_number += 1;
         if table.kind == TableKind::Append {
-            self.drop_oldest_pages::<R>()?;
+            self.drop_oldest_pages::<R>(number)?;
         }
         Ok(number)
     }
@@ -390,15 +390,15 @@ impl Transaction<'_> {
         Ok(self.changes.len() - mark)
     }
 
-    /// Drops the oldest pages of an append table while it is larger than its bound. That is the store's doing: it takes nothing from what
-    /// the command may change.
-    fn drop_oldest_pages<R: Row>(&mut self) -> Result<(), ChangeError> {
+    /// Drops the oldest pages of an append table while it is larger than its bound, but not the row that has just come, which may lie in the page of the
+    /// oldest one. That is the store's doing: it takes nothing from what the command may change.
+    fn drop_oldest_pages<R: Row>(&mut self, newest: RowNumber) -> Result<(), ChangeError> {
         while self.table::<R>().row_bytes() > self.limits.append_table_bytes_max {
             let numbers = self.table::<R>().oldest_page();
             if numbers.len() == self.table::<R>().len() {
                 return Ok(());
             }
-            for number in numbers {
+            for number in numbers.into_iter().filter(|number| *number != newest) {
                 self.dropped += 1;
                 self.change::<R>(number, None, Before::Row)?;
             }

@@ -2,8 +2,9 @@
 
 use crate::allocator::counted;
 use crate::queries::ten_thousand;
-use crate::rows::Item;
-use rollcall_schema::Time;
+use crate::rows::{Item, Sighting};
+use crate::world::Failed;
+use rollcall_schema::{Time, Unknown};
 use rollcall_store::{Query, RowNumber, StoreLimits};
 
 #[test]
@@ -58,4 +59,28 @@ fn a_change_of_one_row_copies_little() {
     }
     println!("a change alone: at most {most} bytes");
     assert!(most <= 24 * 1024, "a change of one row asked for {most} bytes");
+}
+
+#[test]
+fn what_a_failed_command_did_costs_readers_of_the_next_version_nothing() {
+    let mut world = ten_thousand(StoreLimits::default());
+    let mut batch = world.writer.begin(Time::from_micros(1_000_000));
+    let failed: Result<(), Failed> = batch.attempt(|change| {
+        for number in (1..=2_000).map(RowNumber) {
+            change.delete::<Item>(number)?;
+        }
+        Err(Failed::OnPurpose)
+    });
+    assert_eq!(failed, Err(Failed::OnPurpose));
+    batch
+        .attempt(|change| {
+            change.insert(Sighting { source: 1, what: 1, size: 1, address: None, unknown: Unknown::default() })
+        })
+        .unwrap();
+    let prepared = batch.prepare().unwrap();
+    world.writer.publish(prepared);
+    let snapshot = world.store.snapshot();
+    let (row, counts) = counted(|| snapshot.table::<Item>().get(RowNumber(5000)).is_some());
+    assert!(row);
+    assert_eq!(counts.allocated, 0);
 }

@@ -163,6 +163,24 @@ fn a_failed_command_brings_the_dropped_pages_of_an_append_table_back() {
 }
 
 #[test]
+fn a_row_that_just_came_to_an_append_table_is_never_what_is_dropped_for_it() {
+    for every in 2..12 {
+        let limits = StoreLimits { append_table_bytes_max: 30_000, ..StoreLimits::default() };
+        let (store, mut writer) = all_tables(limits).build();
+        for at in 0..200 {
+            // The oldest row is one of the quiet source, and so the oldest page may be the one that its next row comes to.
+            let source = if at % every == 0 { 1 } else { 2 };
+            let text = "x".repeat(500);
+            let prepared = prepare(&mut writer, |change| change.insert(event(at, source, text)).map(drop));
+            writer.publish(prepared);
+            let snapshot = store.snapshot();
+            let newest = snapshot.table::<Event>().select(Query::all()).unwrap().map(|row| row.row().at.micros()).max();
+            assert_eq!(newest, Some(at), "with one row of the quiet source in {every}");
+        }
+    }
+}
+
+#[test]
 fn dropping_old_rows_of_an_append_table_takes_nothing_from_what_a_command_may_change() {
     let limits = StoreLimits { append_table_bytes_max: 30_000, command_rows_max: 100, ..StoreLimits::default() };
     let mut world = World::new(limits);

@@ -19,7 +19,7 @@ const CONNECTIONS_MAX: usize = 4096;
 /// A request's line and headers must have come after so long; a connection that asks nothing is closed then, silently.
 const HEADERS_WAIT_MAX: Duration = Duration::from_secs(30);
 /// A request's line and headers have at most so many bytes.
-const HEADERS_BYTES_MAX: usize = 64 << 10;
+const HEADERS_BYTES_MAX: usize = 128 << 10;
 /// A request has at most so many headers.
 const HEADERS_MAX: usize = 64;
 /// The system holds at most about twice so many bytes for a client that takes its answer slowly; left alone, it holds ten times as many.

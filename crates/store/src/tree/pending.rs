@@ -117,6 +117,8 @@ impl Pending {
         key(&mut self.keys);
         value(&mut self.values);
         let key = &self.keys[key_at..];
+        // INVARIANT: every key ends with a row number or a partition. Where a key lies tells which change of it is the later one.
+        debug_assert!(!key.is_empty(), "changes of an empty key have no order");
         let first = super::Wanted::new(key).first;
         let head = [(first >> 64) as u64, first as u64];
         // INVARIANT: no key is longer than KEY_BYTES_MAX, and a map whose changes grow beyond PENDING_BYTES_MAX takes them in.

@@ -189,3 +189,70 @@ fn sums_that_wait_are_those_of_what_is_there() {
         }
     }
 }
+
+/// A key of bytes that are easily taken for each other: zeros that may be there or filled up, ones, and the greatest byte; some start with up to
+/// nearly as many equal bytes as a key can have.
+fn awkward_key(random: &mut Random) -> Vec<u8> {
+    let common = match random.below(12) {
+        0 => 4_060,
+        1 => 600,
+        2 => 17,
+        3 => 15,
+        _ => 0,
+    };
+    let mut key = vec![[0, 1, 0xff][random.below(3) as usize]; common];
+    key.extend((0..1 + random.below(13)).map(|_| [0, 0, 1, 0xff][random.below(4) as usize]));
+    key
+}
+
+#[test]
+fn keys_that_differ_in_little_but_their_length_are_kept_apart() {
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        println!("seed {seed}");
+        let (mut pool, mut model) = (Pool::default(), BTreeMap::new());
+        let mut map = Deferred::of(PackedMap::new(4));
+        let mut kept = Vec::new();
+        for round in 0..30u32 {
+            // Batches from a single change to so many that a leaf becomes many levels at once.
+            let most = [1, 20, 1_500][random.below(3) as usize];
+            let grows = if (round / 10) % 2 == 0 { 8 } else { 2 };
+            for _ in 0..1 + random.below(most) {
+                let key = awkward_key(&mut random);
+                let value = (random.next() as u32).to_le_bytes();
+                if random.below(10) < grows {
+                    map.pending(&mut pool).put(|out| out.extend_from_slice(&key), &value);
+                    model.insert(key, value);
+                } else {
+                    map.pending(&mut pool).remove(|out| out.extend_from_slice(&key));
+                    model.remove(&key);
+                }
+            }
+            if random.below(3) == 0 {
+                map.settled(&mut pool);
+            }
+            assert_eq!(map.read().len(), model.len());
+            let (low, high) = (awkward_key(&mut random), awkward_key(&mut random));
+            for key in [&low, &high] {
+                assert_eq!(map.read().get(key), model.get(key).map(|value| value.as_slice()));
+            }
+            check_range(map.read(), &model, &low, Some(&high));
+            check_range(map.read(), &model, &low, None);
+            check_range(map.read(), &model, &[], None);
+            for key in model.keys().step_by(7) {
+                assert_eq!(map.read().get(key), model.get(key).map(|value| value.as_slice()));
+            }
+            if round % 10 == 0 {
+                kept.push((map.clone(), model.clone()));
+            }
+        }
+        for (map, model) in &kept {
+            check_range(map.read(), model, &[], None);
+        }
+        let mut builder = PackedBuilder::new(4);
+        model.iter().for_each(|(key, value)| builder.push(&key[..key.len() / 3], &key[key.len() / 3..], value));
+        check_range(&builder.finish(), &model, &[], None);
+        model.keys().for_each(|key| map.pending(&mut pool).remove(|out| out.extend_from_slice(key)));
+        assert_eq!((map.settled(&mut pool).len(), map.settled(&mut pool).leaf_count()), (0, 0));
+    }
+}
