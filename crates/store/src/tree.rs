@@ -120,7 +120,7 @@ enum Children<L> {
 
 impl<L> Clone for Tree<L> {
     fn clone(&self) -> Self {
-        Tree { root: self.root.clone(), copied: 0 }
+        Tree { root: self.root.clone(), copied: self.copied }
     }
 }
 

@@ -256,3 +256,23 @@ fn keys_that_differ_in_little_but_their_length_are_kept_apart() {
         assert_eq!((map.settled(&mut pool).len(), map.settled(&mut pool).leaf_count()), (0, 0));
     }
 }
+
+#[test]
+fn what_was_copied_counts_however_often_a_map_is_read_meanwhile() {
+    let mut pool = Pool::default();
+    let mut filled = Deferred::of(PackedMap::new(4));
+    for number in 0..20_000u32 {
+        filled.pending(&mut pool).put(|out| out.extend_from_slice(&number.to_be_bytes()), &[0; 4]);
+    }
+    filled.settled(&mut pool).take_copied();
+    let mut copied = |reads: bool| {
+        let mut map = filled.clone();
+        for number in [1u32, 10_000, 19_999] {
+            map.pending(&mut pool).put(|out| out.extend_from_slice(&number.to_be_bytes()), &[1; 4]);
+            assert!(!reads || map.read().len() == 20_000);
+        }
+        map.settled(&mut pool).take_copied()
+    };
+    let (once, often) = (copied(false), copied(true));
+    assert!(once > 0 && often >= once, "{often} bytes when read between the changes, {once} when not");
+}
