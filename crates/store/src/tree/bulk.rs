@@ -1,12 +1,14 @@
-//! Making a map of many entries at once.
+//! Making leaves and maps of many entries at once.
 
 use super::PackedMap;
-use super::packed::{ENTRY_BYTES, LEAF_BYTES_BULK, Packed, TAIL_BYTES, separator};
+use super::packed::{ENTRY_BYTES, HEADER_BYTES, LEAF_BYTES_BULK, Packed, TAIL_BYTES, separator};
 
-/// Makes a map of entries that come in order without duplicates. Only the entries of one leaf are held before they are packed, so they stay in the
+/// Makes leaves of entries that come in order without duplicates. Only the entries of one leaf are held before they are packed, so they stay in the
 /// nearest cache however many there are.
 pub(crate) struct PackedBuilder {
     width: usize,
+    /// About how large a leaf may become.
+    leaf_bytes_max: usize,
     leaves: Vec<(Vec<u8>, Packed)>,
     length: usize,
     /// The entries of the next leaf, one behind the other, and where the key and the value of each end.
@@ -20,15 +22,22 @@ pub(crate) struct PackedBuilder {
 }
 
 impl PackedBuilder {
+    /// A builder of leaves that have room for more.
     pub(crate) fn new(width: usize) -> PackedBuilder {
+        PackedBuilder::up_to(width, LEAF_BYTES_BULK)
+    }
+
+    /// A builder of leaves of at most about so many bytes.
+    pub(super) fn up_to(width: usize, leaf_bytes_max: usize) -> PackedBuilder {
         PackedBuilder {
             width,
+            leaf_bytes_max,
             leaves: Vec::new(),
             length: 0,
             bytes: Vec::new(),
             ends: Vec::new(),
             common: 0,
-            leaf_bytes: 0,
+            leaf_bytes: HEADER_BYTES,
             last_key: Vec::new(),
         }
     }
@@ -45,10 +54,10 @@ impl PackedBuilder {
         // The prefix is not known before the leaf is full: what all keys until now share is a good guess.
         let common = self.common_with_first(start, length);
         let leaf_bytes = self.leaf_bytes + whole - common.min(length.saturating_sub(TAIL_BYTES));
-        if leaf_bytes > LEAF_BYTES_BULK && !self.ends.is_empty() {
+        if leaf_bytes > self.leaf_bytes_max && !self.ends.is_empty() {
             self.end_leaf();
             self.bytes.drain(..start);
-            (self.common, self.leaf_bytes) = (length, whole);
+            (self.common, self.leaf_bytes) = (length, HEADER_BYTES + whole);
         } else {
             (self.common, self.leaf_bytes) = (if start == 0 { length } else { common }, leaf_bytes);
         }
@@ -80,8 +89,15 @@ impl PackedBuilder {
         self.ends.clear();
     }
 
-    pub(crate) fn finish(mut self) -> PackedMap {
+    /// The leaves, each with its separator.
+    pub(super) fn leaves(mut self) -> Vec<(Vec<u8>, Packed)> {
         self.end_leaf();
-        PackedMap::of(self.leaves, self.width, self.length)
+        self.leaves
+    }
+
+    /// A map of the leaves.
+    pub(crate) fn finish(self) -> PackedMap {
+        let (width, length) = (self.width, self.length);
+        PackedMap::of(self.leaves(), width, length)
     }
 }

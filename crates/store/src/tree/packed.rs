@@ -13,7 +13,7 @@
 //! no reference count, so a change to an index costs little more than the bytes of one leaf and of the inner nodes above it.
 
 use super::order::{Probe, strip_prefix};
-use super::{Edit, Leaf};
+use super::{Edit, Leaf, PackedBuilder};
 use crate::words::ROW_NUMBER_BYTES;
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -34,7 +34,8 @@ pub(super) const LEAF_BYTES_BULK: usize = LEAF_BYTES_MAX * 3 / 4;
 /// The last bytes of a key are never part of the shared prefix, so that a row number there can be read in one piece.
 pub(super) const TAIL_BYTES: usize = ROW_NUMBER_BYTES;
 
-const HEADER_BYTES: usize = 8;
+/// Bytes of a leaf in front of its prefix.
+pub(super) const HEADER_BYTES: usize = 8;
 
 /// Bytes of an entry beside its key and value: its head, and perhaps its end.
 pub(super) const ENTRY_BYTES: usize = 4;
@@ -188,6 +189,10 @@ impl Packed {
         let body = &self.0[self.bodies_at()..];
         let (suffix, value) = body[start..end].split_at(end - start - self.width());
         Entry { prefix: self.prefix(), suffix, value }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.count()).map(|position| self.entry(position))
     }
 
     /// The position of the first entry whose key is not less than `key`, and whether it is `key`.
@@ -405,17 +410,8 @@ impl Packed {
 
     /// The leaf or leaves of the entries as they are after the changes, put together anew.
     fn rebuilt(&self, changes: &[(usize, Change<'_>)]) -> Edit<Packed> {
-        let mut keys = Vec::with_capacity(2 * LEAF_BYTES_MAX);
-        let ends: Vec<usize> = (0..self.count())
-            .map(|position| {
-                self.entry(position).put_key(&mut keys);
-                keys.len()
-            })
-            .collect();
-        let whole = |position: usize| {
-            let start = if position == 0 { 0 } else { ends[position - 1] };
-            (&keys[start..ends[position]], self.entry(position).value)
-        };
+        let keys = WholeKeys::of(self.entries());
+        let whole = |position: usize| (keys.get(position), self.entry(position).value);
         let mut entries: Vec<Whole<'_>> = Vec::with_capacity(self.count() + changes.len());
         let mut from = 0;
         for (position, change) in changes {
@@ -434,6 +430,28 @@ impl Packed {
         let appended = changes.iter().all(|(position, _)| *position == self.count());
         entries.extend((from..self.count()).map(whole));
         split(&entries, self.width(), if appended { LEAF_BYTES_MAX } else { LEAF_BYTES_BULK })
+    }
+}
+
+/// The whole keys of some entries, one behind the other.
+struct WholeKeys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl WholeKeys {
+    fn of<'a>(entries: impl Iterator<Item = Entry<'a>>) -> WholeKeys {
+        let mut keys = WholeKeys { bytes: Vec::with_capacity(2 * LEAF_BYTES_MAX), ends: Vec::new() };
+        for entry in entries {
+            entry.put_key(&mut keys.bytes);
+            keys.ends.push(keys.bytes.len());
+        }
+        keys
+    }
+
+    fn get(&self, position: usize) -> &[u8] {
+        let start = if position == 0 { 0 } else { self.ends[position - 1] };
+        &self.bytes[start..self.ends[position]]
     }
 }
 
@@ -487,17 +505,9 @@ impl Leaf for Packed {
         if self.0.len() + right.0.len() > LEAF_BYTES_BULK {
             return None;
         }
-        let mut keys = Vec::with_capacity(2 * LEAF_BYTES_MAX);
-        let all = [self, right].into_iter().flat_map(|leaf| (0..leaf.count()).map(|position| leaf.entry(position)));
-        let ends: Vec<usize> = all
-            .clone()
-            .map(|entry| {
-                entry.put_key(&mut keys);
-                keys.len()
-            })
-            .collect();
-        let starts = std::iter::once(&0).chain(&ends);
-        let whole = starts.zip(&ends).zip(all).map(|((start, end), entry)| (&keys[*start..*end], entry.value));
+        let all = || self.entries().chain(right.entries());
+        let keys = WholeKeys::of(all());
+        let whole = all().enumerate().map(|(position, entry)| (keys.get(position), entry.value));
         let joined = Packed::build(&whole.collect::<Vec<_>>(), self.width());
         (joined.0.len() <= LEAF_BYTES_MAX).then_some(joined)
     }
@@ -509,50 +519,15 @@ fn split(entries: &[Whole<'_>], width: usize, filled: usize) -> Edit<Packed> {
     if shape.bytes <= LEAF_BYTES_MAX || entries.len() < 2 {
         return Edit::Replace(Packed::build(entries, width));
     }
-    let mut leaves = leaves_of(entries.iter().copied(), width, shape.bytes, filled).into_iter();
+    // Unless they are filled to the brim, as those are that only grow at their end, all are filled equally.
+    let most = if filled < LEAF_BYTES_MAX { shape.bytes / shape.bytes.div_ceil(filled).max(2) + 1 } else { filled };
+    let mut builder = PackedBuilder::up_to(width, most);
+    entries.iter().for_each(|(key, value)| builder.push(key, &[], value));
+    let mut leaves = builder.leaves().into_iter();
     match leaves.next() {
         Some((_, first)) => Edit::Split(first, leaves.collect()),
         None => Edit::Keep,
     }
-}
-
-/// Leaves of entries that take about `total` bytes, each filled up to about `filled`, and each with its separator. Unless they are filled to the brim, as
-/// those are that only grow at their end, all are filled equally.
-fn leaves_of<'a>(
-    entries: impl Iterator<Item = Whole<'a>>,
-    width: usize,
-    total: usize,
-    filled: usize,
-) -> Vec<(Vec<u8>, Packed)> {
-    let most = if filled < LEAF_BYTES_MAX { total / total.div_ceil(filled).max(2) + 1 } else { filled };
-    leaves_up_to(entries, width, most)
-}
-
-/// Leaves of entries in order, each with at most about `most` bytes, and each with its separator.
-fn leaves_up_to<'a>(entries: impl Iterator<Item = Whole<'a>>, width: usize, most: usize) -> Vec<(Vec<u8>, Packed)> {
-    let mut leaves: Vec<(Vec<u8>, Packed)> = Vec::new();
-    let mut group: Vec<Whole<'a>> = Vec::new();
-    let mut bytes = HEADER_BYTES;
-    let mut last_key: &[u8] = &[];
-    let mut flush = |group: &mut Vec<Whole<'a>>, last_key: &mut &'a [u8]| {
-        if let Some((first, _)) = group.first() {
-            leaves.push((separator(last_key, first), Packed::build(group, width)));
-            *last_key = group[group.len() - 1].0;
-            group.clear();
-        }
-    };
-    for (key, value) in entries {
-        // The prefix is not known before the leaf is full: what the first and the newest key share is a good guess.
-        let common = group.first().map_or(0, |(first, _)| first.iter().zip(key).take_while(|(l, r)| l == r).count());
-        bytes += key.len() + value.len() + ENTRY_BYTES - common.min(key.len().saturating_sub(TAIL_BYTES));
-        if bytes > most {
-            flush(&mut group, &mut last_key);
-            bytes = HEADER_BYTES + key.len() + value.len() + ENTRY_BYTES;
-        }
-        group.push((key, value));
-    }
-    flush(&mut group, &mut last_key);
-    leaves
 }
 
 /// The shortest key that is greater than `left` and not greater than `right`.
