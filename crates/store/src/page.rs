@@ -182,7 +182,8 @@ impl<R: Row> Page<R> {
         self.partition == partition && (self.numbers.first()..=self.numbers.last()).contains(&number)
     }
 
-    /// Has the processor fetch what a look-up of the number will read.
+    /// Has the processor fetch what a look-up of the number will read: the number and the pointer of the row lie in different parts of the page, each near
+    /// its guess, and are then on their way at once.
     #[inline]
     pub(crate) fn fetch(&self, number: RowNumber) {
         let guess = self.numbers.guess(number);
@@ -191,8 +192,7 @@ impl<R: Row> Page<R> {
 
     #[inline]
     pub(crate) fn get(&self, number: RowNumber) -> Option<&Arc<Stored<R>>> {
-        // The row's pointer lies near that of the guess, in a part of the page that the search does not fetch: both are on their way at once.
-        std::hint::black_box(self.rows.get(self.numbers.guess(number)).map(Arc::as_ptr));
+        self.fetch(number);
         self.position(number).ok().map(|position| &self.rows[position])
     }
 

@@ -137,21 +137,21 @@ impl<R: Row> Table<R> {
     /// The row with this number.
     #[inline]
     pub fn get(&self, number: RowNumber) -> Option<RowRef<'_, R>> {
-        let partition = PartitionId::from_bytes(self.numbers.read().get(&number.key())?);
-        self.get_in(partition, number)
+        self.get_in(self.partition_of(number)?, number)
     }
 
     #[inline]
     pub(crate) fn get_in(&self, partition: PartitionId, number: RowNumber) -> Option<RowRef<'_, R>> {
-        let page = self.directory.find(&Page::<R>::key(partition, number))?;
-        page.get(number).map(|stored| RowRef { number, stored })
+        self.page_at(partition, number)?.get(number).map(|stored| RowRef { number, stored })
     }
 
+    #[inline]
     pub(crate) fn partition_of(&self, number: RowNumber) -> Option<PartitionId> {
         self.numbers.read().get(&number.key()).map(PartitionId::from_bytes)
     }
 
     /// The page that the row lies in.
+    #[inline]
     pub(crate) fn page_at(&self, partition: PartitionId, number: RowNumber) -> Option<&Arc<Page<R>>> {
         self.directory.find(&Page::<R>::key(partition, number))
     }
