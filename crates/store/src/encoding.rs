@@ -174,6 +174,14 @@ struct Charge {
     bytes: usize,
 }
 
+impl Charge {
+    /// Charged at once: as soon as a cell holds the encoding, somebody else can drop it.
+    fn new(budget: &Arc<EncodingBudget>, bytes: usize) -> Charge {
+        budget.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Charge { budget: budget.clone(), bytes }
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -273,7 +281,7 @@ impl EncodingCell {
             }
             // A reader has asked. Stored behind `filled`, so that a split that runs beside finds one or the other.
             self.generation.store(0, Ordering::Release);
-            if self.budget.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.budget.bytes_max {
+            if self.budget.bytes.load(Ordering::Relaxed) > self.budget.bytes_max {
                 self.budget.evict(self);
             }
         }
@@ -290,7 +298,7 @@ impl Slot {
         budget: &Arc<EncodingBudget>,
     ) -> Slot {
         let changed = page.rows().iter().map(|row| row.changed).collect();
-        let charge = Arc::new(Charge { budget: budget.clone(), bytes });
+        let charge = Arc::new(Charge::new(budget, bytes));
         Slot { form, encoded, numbers: Arc::new(page.row_numbers().clone()), changed, of: page.changed(), charge }
     }
 
